@@ -8,7 +8,7 @@ use crate::leak;
 use crate::profile::{self, Moment, Profile};
 use crate::report::{self, Format, Report};
 use crate::sides::Sides;
-use crate::verdict::{self, About, Comparison, Gate, JudgedSearch, Judgement, LeakGate, LeakLimits, Thresholds};
+use crate::verdict::{self, Comparison, Gate, JudgedSearch, Judgement, LeakGate, LeakLimits, Thresholds};
 
 /// Reads a snapshot, plain, compressed or in an archive of `torch.save`, or a saved profile, and computes its figures.
 ///
@@ -31,7 +31,7 @@ pub fn compare(before: Profile, after: Profile, limits: &Thresholds) -> Gate {
         profiles.before.options.at = Moment::Aligned(Arc::default());
         profiles.after.options.at = Moment::Aligned(Arc::default());
     }
-    let wanted = limits.growth.iter().any(|growth| growth.target.about == About::Phases);
+    let wanted = limits.growth.iter().any(|growth| growth.target.about.is_of_phases());
     let phases = PhaseOptions { wanted, ..PhaseOptions::default() };
     let diff =
         diff::compare(profiles.before, profiles.after, diff::DiffOptions { phases, ..diff::DiffOptions::default() });

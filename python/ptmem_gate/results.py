@@ -128,6 +128,7 @@ class DeviceDiffMetrics:
     active: Metric
     requested: Metric
     reserved: Metric
+    reserved_end: Metric
     fragmentation: Metric
 
 
@@ -315,6 +316,8 @@ class PhaseChange:
     """Null where a side is missing."""
     percent: Optional[float]
     """Null where that is not known, or before is 0."""
+    reserved: Metric
+    """The most that is reserved in it."""
 
 
 @dataclass(frozen=True)
@@ -369,9 +372,10 @@ class Check:
     """One limit on one figure."""
 
     metric: str
-    """The limited metric; a pattern of stacks follows 'stack:', one of phases 'phase:', one of modules 'module:', one
-    of private pools 'pool:'; a metric of pinned host memory 'host:'. 'imbalance' and 'ranks' are about all ranks
-    together; 'oom' is memory that ran out, 'headroom' the reserved peak against the memory of the device.
+    """The limited metric; a pattern of stacks follows 'stack:', one of phases 'phase:' or 'phase-reserved:', one of
+    modules 'module:', one of private pools 'pool:'; a metric of pinned host memory 'host:'. 'imbalance' and 'ranks' are
+    about all ranks together; 'oom' is memory that ran out, 'headroom' the reserved peak against the memory of the
+    device.
     """
     scope: Optional[str]
     """The label of the stack, or the phase with its occurrence; null where it is about no single one."""
@@ -386,7 +390,9 @@ class Check:
     delta: Optional[int]
     """Null where it is not known, or the limit is absolute."""
     allowed: Optional[int]
-    """By how many bytes it may grow; of an absolute limit, how many there may be. Null where it is not known."""
+    """By how many bytes it may grow, or change if the limit begins with ±; of an absolute limit, how many there may be.
+    Null where it is not known.
+    """
     level: Literal["fail", "warn"]
     """The consequence of exceeding the limit."""
     result: Literal["pass", "exceeded", "inconclusive"]
@@ -1063,20 +1069,14 @@ class JobRankLine:
     """Null where the rank holds nothing on any."""
     verdict: Optional[Verdict]
     """That of the rank; null where nothing was checked."""
-    baseline: Optional[int]
-    """Null where it is not known."""
     peak: Optional[int]
-    """Null where it is not known."""
+    baseline: Optional[int]
     end: Optional[int]
-    """Null where it is not known."""
     active: Optional[int]
-    """Null where it is not known."""
     requested: Optional[int]
-    """Null where it is not known."""
     reserved: Optional[int]
-    """Null where it is not known."""
+    reserved_end: Optional[int]
     fragmentation: Optional[int]
-    """Null where it is not known."""
 
 
 @dataclass(frozen=True)

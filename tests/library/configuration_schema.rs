@@ -165,6 +165,56 @@ fn mistakes_are_refused_by_reader_and_schema() {
     }
 }
 
+/// Schemas that list metrics.
+const SCHEMAS: [&str; 5] = ["diff-2", "profile-1", "ranks-1", "suite-1", "toml"];
+
+/// The metrics of a schema as its lines list them: in patterns, among required keys, and as properties of one kind.
+fn with_metrics(schema: &str) -> String {
+    let keys = Metric::ALL.map(|metric| format!("\"{}\"", metric.key()));
+    let mut lines = schema.lines().peekable();
+    let mut text = String::new();
+    while let Some(line) = lines.next() {
+        let property =
+            line.split_once("\"peak\": { \"$ref\"").map(|(indent, rest)| (indent, rest.trim_end_matches(',')));
+        let property =
+            property.filter(|_| lines.peek().is_some_and(|next| next.trim().starts_with("\"baseline\": { \"$ref\"")));
+        if let Some((indent, rest)) = property {
+            while lines.next_if(|line| line.trim_end_matches(',').ends_with(rest)).is_some() {}
+            let properties = keys.each_ref().map(|key| format!("{indent}{key}: {{ \"$ref\"{rest}"));
+            text += &(properties.join(",\n") + "\n");
+            continue;
+        }
+        let listed = with_list(
+            line,
+            "peak|baseline|end|active|",
+            &["|headroom", "|imbalance", "|("],
+            &Metric::ALL.map(Metric::name).join("|"),
+        );
+        text += &(with_list(&listed, "\"peak\", \"baseline\"", &["]"], &keys.join(", ")) + "\n");
+    }
+    text
+}
+
+/// A line with another list from its beginning on, up to what follows it.
+fn with_list(line: &str, beginning: &str, ends: &[&str], list: &str) -> String {
+    let Some(start) = line.find(beginning) else { return line.to_owned() };
+    let end = ends.iter().filter_map(|end| line[start..].find(end)).min().unwrap();
+    format!("{}{list}{}", &line[..start], &line[start + end..])
+}
+
+/// `TRYCMD=overwrite` adds a metric to them, as it rewrites other expected output.
+#[test]
+fn the_schemas_list_the_rows_of_all_metrics() {
+    for schema in SCHEMAS {
+        let path = format!("docs/schemas/ptmem.{schema}.schema.json");
+        let (found, expected) = (text(&path), with_metrics(&text(&path)));
+        if std::env::var_os("TRYCMD").is_some_and(|mode| mode == "overwrite") {
+            std::fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join(&path), &expected).unwrap();
+        }
+        assert!(found == expected, "{path} lacks a metric: TRYCMD=overwrite cargo test --test library all_metrics");
+    }
+}
+
 /// The names of metrics in a pattern of a schema, which has some as `(a|b):.+`.
 fn named(pattern: &str) -> BTreeSet<String> {
     let (mut names, mut group) = (BTreeSet::new(), false);

@@ -35,6 +35,7 @@ mod one_rank;
 mod options;
 mod overlap;
 mod page_data;
+mod phases;
 mod pip;
 mod ranks;
 mod recorded;

@@ -107,7 +107,7 @@ fn notes_and_minor_metrics_are_counted_and_verbose_shows_them() {
     assert_eq!(lines.len(), 4, "{short}");
     assert!(lines[1].starts_with("warning[history-truncated] both: the ring buffer was") && lines[1].ends_with(" …"));
     assert!(lines[2].starts_with("warning[same-input] "), "{short}");
-    assert_eq!(lines[3], "left out: 5 metrics, 3 notes, the rest of 1 warning (-v shows them)");
+    assert_eq!(lines[3], "left out: 6 metrics, 3 notes, the rest of 1 warning (-v shows them)");
     assert!(!short.contains("  active  ") && !short.contains("note["), "{short}");
 
     let long = narrow(80, &[&gate[..], &["-v"]].concat());

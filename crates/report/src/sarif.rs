@@ -142,6 +142,7 @@ fn rule_description(about: About) -> &'static str {
         About::Stacks => "bytes that one call stack holds",
         About::StackHighest => "the most bytes that one call stack held at any moment",
         About::Phases => "highest allocated bytes within a phase",
+        About::ReservedInPhases => "highest reserved bytes within a phase",
         About::Modules => "bytes that one module holds with all its parts",
         About::Pools => "bytes that the private pools of one name reserve at the end of the recording",
         About::Imbalance => "the difference between the highest peak of all ranks and their median",

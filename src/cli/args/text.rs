@@ -1,5 +1,7 @@
 //! The texts of `--help` other than those of the options.
 
+use ptmem::profile::Metric;
+
 /// Headings of options.
 pub(crate) mod heading {
     /// Limits that decide the verdict.
@@ -31,7 +33,10 @@ pub(crate) mod heading {
 pub(crate) const EXIT_CODES: &str = include_str!("help/exit_codes.txt").trim_ascii_end();
 
 /// After the long help of `diff`.
-pub(super) const DIFF: &str = include_str!("help/diff.txt").trim_ascii_end();
+pub(super) fn diff() -> String {
+    let metrics = Metric::ALL.map(|metric| format!("  {:<15}{}", metric.name(), metric.description()));
+    include_str!("help/diff.txt").trim_ascii_end().replace("{metrics}", &metrics.join("\n"))
+}
 
 /// After the help of `leak`.
 pub(super) const LEAK_EXIT_CODES: &str = include_str!("help/leak_exit_codes.txt").trim_ascii_end();

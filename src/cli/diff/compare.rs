@@ -12,7 +12,7 @@ use ptmem::profile::{self, InputKind, Moment, Profile};
 use ptmem::report::Format;
 use ptmem::sides::Sides;
 use ptmem::snapshot::Tables;
-use ptmem::verdict::{self, About, Comparison, Gate, Job, Member, Missing, Node, Thresholds};
+use ptmem::verdict::{self, Comparison, Gate, Job, Member, Missing, Node, Thresholds};
 
 use super::super::args::{Stacks, View};
 use super::super::input::{self, require_moment};
@@ -75,7 +75,7 @@ impl Request<'_> {
 
     /// Options to compare phases, given the limits of the comparison.
     fn phases(&self, limits: &Thresholds) -> PhaseOptions {
-        let gated = limits.growth.iter().any(|growth| growth.target.about == About::Phases);
+        let gated = limits.growth.iter().any(|growth| growth.target.about.is_of_phases());
         PhaseOptions {
             occurrences: self.config.phase_occurrence.unwrap_or_default(),
             skip_first: self.config.skip_first,

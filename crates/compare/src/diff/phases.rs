@@ -8,7 +8,7 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Advice, Code, Diagnostic};
 use ptmem_base::text::shorten;
 use ptmem_trace::phase::Source;
-use ptmem_trace::profile::{DeviceProfile, Occurrence};
+use ptmem_trace::profile::{DeviceProfile, Metric, Occurrence};
 
 use super::{Change, Sides};
 
@@ -61,6 +61,8 @@ pub struct PhaseRow {
     pub is_outermost: bool,
     /// The most allocated bytes within it.
     pub peak: Change,
+    /// The most reserved bytes within it, where segments are known.
+    pub reserved: Change,
     /// True if the side recorded it from its beginning to its end, or not at all.
     pub is_whole: Sides<bool>,
 }
@@ -113,12 +115,12 @@ pub(super) fn rows(
         let is_single = before.len() <= 1 && after.len() <= 1;
         if options.occurrences == Occurrences::Each && !before.is_empty() && !after.is_empty() {
             for (&(_, old), &(at, new)) in before.iter().zip(after) {
-                let row = PhaseRow::new(Sides { before: Some(old), after: Some(new) }, is_single);
+                let row = PhaseRow::new(devices, Sides { before: Some(old), after: Some(new) }, is_single);
                 rows.extend(row.map(|row| ((false, at), row)));
             }
         } else {
             let first = after.first().or(before.first()).map(|(at, _)| (after.is_empty(), *at));
-            rows.extend(first.zip(PhaseRow::new(named.map(|phases| highest(phases)), is_single)));
+            rows.extend(first.zip(PhaseRow::new(devices, named.map(|phases| highest(phases)), is_single)));
         }
     }
     rows.sort_by_key(|(place, _)| *place);
@@ -130,8 +132,13 @@ pub(super) fn rows(
 
 impl PhaseRow {
     /// `is_single` where each side has one phase of that name at most.
-    fn new(phases: Sides<Option<&Occurrence>>, is_single: bool) -> Option<Self> {
+    fn new(
+        devices: Sides<Option<&DeviceProfile>>,
+        phases: Sides<Option<&Occurrence>>,
+        is_single: bool,
+    ) -> Option<Self> {
         let named = phases.after.or(phases.before)?;
+        let has_segments = devices.map(|device| device.is_some_and(|of| Metric::Reserved.value(of).is_some()));
         Some(Self {
             name: Arc::clone(&named.name),
             source: named.source,
@@ -139,6 +146,10 @@ impl PhaseRow {
             is_only: is_single && named.number == 0,
             is_outermost: named.is_outermost,
             peak: phases.map(|phase| phase.map(|phase| phase.held.peak.allocated)),
+            reserved: Sides::BOTH.map(|&side| {
+                let phase = phases.of(side).filter(|_| *has_segments.of(side));
+                phase.map(|phase| phase.held.peak.reserved)
+            }),
             is_whole: phases.map(|phase| phase.is_none_or(Occurrence::is_whole)),
         })
     }

@@ -75,7 +75,7 @@ fn rules(config: &Config) -> Vec<Rule<'_>> {
     let subjects = config.accepted.iter().flat_map(|accepted| &accepted.subjects);
     let accepted = subjects.filter_map(|Target { about, pattern, .. }| {
         let (key, noun) = match about {
-            About::Phases => ("[[accept]] phase", Noun::Phase),
+            About::Phases | About::ReservedInPhases => ("[[accept]] phase", Noun::Phase),
             About::Modules => ("[[accept]] module", Noun::Module),
             About::Pools => ("[[accept]] pool", Noun::Pool),
             _ => ("[[accept]] pattern", Noun::Stack),

@@ -5,7 +5,8 @@ use ptmem_base::units::Delta;
 use ptmem_compare::diff::cause::{Cause, Figure, Grown};
 use ptmem_compare::diff::{DeviceDiff, Diff, PhaseRow};
 use ptmem_compare::patch::Edit;
-use ptmem_trace::profile::Metric;
+use ptmem_trace::profile::{Metric, Point};
+use ptmem_trace::trace::Measure;
 
 use super::peak::others_shrank;
 use super::{About, Check, Comparison, Judgement, Outcome, Verdict};
@@ -116,14 +117,17 @@ fn most(grown: &[Grown], delta: i128) -> Option<String> {
 /// The figure of a device that a check is about, where the rows of its moment explain its growth.
 fn figure(check: &Check, device: &DeviceDiff) -> Option<Figure> {
     match check.about() {
-        About::Metric(Metric::Peak) => Some(Figure::Peak),
-        About::Metric(Metric::Baseline) => Some(Figure::Baseline),
-        About::Metric(Metric::End) => Some(Figure::End),
-        // What is reserved follows what is allocated, as far as that grew as much.
-        About::Metric(Metric::Active | Metric::Requested | Metric::Reserved) => {
-            let explains = device.metric(Metric::Peak).gained() >= check.figures.delta;
-            explains.then_some(Figure::Peak)
-        }
+        About::Metric(metric) => match (metric.measure(), metric.point()) {
+            (Measure::Allocated, Point::Peak) => Some(Figure::Peak),
+            (_, Point::Start) => Some(Figure::Baseline),
+            (Measure::Allocated, Point::End) => Some(Figure::End),
+            // Other counters follow what is allocated, as far as that grew as much.
+            (_, Point::Peak | Point::End) => {
+                let explains = device.metric(Metric::Peak).gained() >= check.figures.delta;
+                explains.then_some(Figure::Peak)
+            }
+            (_, Point::UnusedAtPeak) => None,
+        },
         About::Phases => {
             let is_it = |row: &PhaseRow| check.key() == Some(&*row.key()) && check.label() == Some(&*row.title());
             device.phases.iter().position(is_it).map(Figure::Phase)

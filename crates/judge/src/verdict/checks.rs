@@ -99,6 +99,8 @@ pub enum About {
     StackHighest,
     /// The peaks inside phases.
     Phases,
+    /// The most reserved inside phases.
+    ReservedInPhases,
     /// The totals of modules, each with all its parts.
     Modules,
     /// The bytes that private pools of one name reserve at the end.
@@ -127,6 +129,7 @@ impl About {
             Self::Stacks => "stack",
             Self::StackHighest => "stack-highest",
             Self::Phases => "phase",
+            Self::ReservedInPhases => "phase-reserved",
             Self::Modules => "module",
             Self::Pools => "pool",
             Self::Imbalance => "imbalance",
@@ -141,7 +144,8 @@ impl About {
     /// The kind of thing that patterns for it name.
     pub(super) fn noun(self) -> &'static str {
         match self {
-            Self::Phases | Self::Modules => self.name(),
+            Self::Phases | Self::ReservedInPhases => "phase",
+            Self::Modules => self.name(),
             Self::Pools => "private pool",
             _ => "stack",
         }
@@ -149,7 +153,13 @@ impl About {
 
     /// Whether limits name what they are about. A limit on all modules would count the parts of each again and again.
     pub(super) fn needs_pattern(self) -> bool {
-        matches!(self, Self::Modules | Self::Pools)
+        matches!(self, Self::ReservedInPhases | Self::Modules | Self::Pools)
+    }
+
+    /// Whether it is about phases.
+    #[must_use]
+    pub fn is_of_phases(self) -> bool {
+        matches!(self, Self::Phases | Self::ReservedInPhases)
     }
 }
 
@@ -338,10 +348,10 @@ impl Check {
         self.of.about
     }
 
-    /// Whether it is about the peaks inside phases.
+    /// Whether it is about phases.
     #[must_use]
     pub fn is_of_phases(&self) -> bool {
-        self.about() == About::Phases
+        self.about().is_of_phases()
     }
 
     /// The metric, or the stack, module or phase with all that its row sums.
@@ -357,6 +367,7 @@ impl Check {
         match self.about() {
             // It need not be what the stack holds at the peak, which tables show.
             About::StackHighest => "the most held by stack",
+            About::ReservedInPhases => "reserved in phase",
             about => about.noun(),
         }
     }

@@ -212,7 +212,7 @@ impl Judge {
             About::Metric(metric) => self.growth_of_metric(gated, metric),
             About::Stacks => self.growth_of_stacks(gated),
             About::StackHighest => self.growth_of_highest(gated),
-            About::Phases => self.growth_of_phases(gated),
+            About::Phases | About::ReservedInPhases => self.growth_of_phases(gated),
             About::Modules | About::Pools => self.growth_of_named(gated),
             // Imbalance is checked for all ranks together; no limit names the others.
             About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom | About::Growth => {}

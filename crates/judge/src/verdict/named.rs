@@ -38,7 +38,8 @@ impl Judge {
     /// its memory may have gone to another pool, or to the default one.
     pub(super) fn unmatched_name(&mut self, diff: &Diff, growth: &GrowthLimit, thresholds: &Thresholds) {
         let about = growth.target.about;
-        let Some(pattern) = growth.target.pattern.as_ref().filter(|_| about.needs_pattern()) else { return };
+        let is_named = matches!(about, About::Modules | About::Pools);
+        let Some(pattern) = growth.target.pattern.as_ref().filter(|_| is_named) else { return };
         let Sides { before, after } = diff.profiles.map(|profile| names(about, profile));
         let is_of_pools = about == About::Pools;
         let known: BTreeSet<&String> = after.iter().chain(before.iter().filter(|_| !is_of_pools)).collect();

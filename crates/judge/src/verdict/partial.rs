@@ -4,7 +4,7 @@
 use ptmem_base::diagnostic::Advice;
 use ptmem_compare::align::{End, Missing};
 use ptmem_compare::diff::{DeviceDiff, PhaseRow, Side, Sides};
-use ptmem_trace::profile::{DeviceProfile, Metric};
+use ptmem_trace::profile::{DeviceProfile, Point};
 
 use super::growth::Gated;
 use super::{About, Check, CheckedFigures, Judge, Outcome};
@@ -41,12 +41,16 @@ pub(super) fn missing_of(device: &DeviceDiff, about: About) -> impl Iterator<Ite
 /// Whether a limit is about memory that an end of the recording may change.
 fn is_about(about: About, end: End) -> bool {
     match about {
-        About::Metric(Metric::Baseline) => end == End::Head,
-        About::Metric(Metric::End) | About::Pools => end == End::Tail,
-        About::Metric(_)
-        | About::Stacks
+        About::Metric(metric) => match metric.point() {
+            Point::Start => end == End::Head,
+            Point::End => end == End::Tail,
+            Point::Peak | Point::UnusedAtPeak => true,
+        },
+        About::Pools => end == End::Tail,
+        About::Stacks
         | About::StackHighest
         | About::Phases
+        | About::ReservedInPhases
         | About::Modules
         | About::Headroom
         | About::Imbalance => true,
@@ -77,7 +81,9 @@ impl Gated<'_> {
             // The peak of the after is known, and so is what the before holds where it does the same: of what is older than its
             // recording, the module may not be.
             About::Modules => !after && corresponds && (is_pass && !is_two_sided || !partial.lacks_head),
-            About::Phases => !partial.lacks_head && self.are_phases_known(partial.lacks, check),
+            About::Phases | About::ReservedInPhases => {
+                !partial.lacks_head && self.are_phases_known(partial.lacks, check)
+            }
             About::Pools
             | About::Imbalance
             | About::Ranks
@@ -212,7 +218,7 @@ impl Judge {
             self.diagnostics.append(&mut rest.diagnostics);
         }
         for check in rest.checks.into_iter().filter(|check| gated.is_certain(partial, check)) {
-            let bound = partial.bound(&check).filter(|_| check.about() != About::Phases);
+            let bound = partial.bound(&check).filter(|_| !check.is_of_phases());
             let own = check.reason.clone().filter(|_| check.is_accepted() || check.outcome == Outcome::Inconclusive);
             let reason = own.or_else(|| Some(partial.reason.clone()));
             let figures = CheckedFigures { bound, ..check.figures };

@@ -108,7 +108,8 @@ impl Beside {
         let devices = diff.devices.iter().filter(|device| !device.is_host());
         let whole = devices.filter(|device| is_whole(diff, device, thresholds));
         let figures = whole.flat_map(|device| {
-            [Metric::End, Metric::Baseline, Metric::Reserved].map(|metric| Self::new(diff, device, metric))
+            let beside = [Metric::End, Metric::Baseline, Metric::Reserved, Metric::ReservedEnd];
+            beside.map(|metric| Self::new(diff, device, metric))
         });
         let grown = figures.flatten().filter(|figure| figure.surplus >= i128::from(thresholds.min_delta.max(1)));
         let grown = grown.filter(|figure| figure.is_notable() && !figure.is_checked(checks)).collect::<Vec<_>>();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::{shorten, thousands};
 use ptmem_base::units::Size;
-use ptmem_compare::diff::{Diff, PhaseRow, Side, Sides};
+use ptmem_compare::diff::{Change, Diff, PhaseRow, Side, Sides};
 use ptmem_trace::phase::Source;
 use ptmem_trace::profile::{MOST_PHASES, Metric};
 
@@ -40,9 +40,26 @@ impl<'a> Gated<'a> {
         phases
     }
 
+    /// The figure of a phase that the limit is about.
+    fn figure(&self, row: &PhaseRow) -> Change {
+        if self.growth.target.about == About::ReservedInPhases { row.reserved } else { row.peak }
+    }
+
     /// The bytes by which a phase is beyond its limit, negative where it is not.
     fn excess(&self, row: &PhaseRow) -> Option<i128> {
-        Some(self.growth.limit.excess(row.peak.before?, row.delta()?))
+        let figure = self.figure(row);
+        Some(self.growth.limit.excess(figure.before?, figure.gained()?))
+    }
+
+    /// The reason why a figure of a phase cannot be compared.
+    fn why_unknown(&self, row: &PhaseRow) -> String {
+        match row.peak.both() {
+            None => format!("the phase is missing in the {}", lacking(row)),
+            Some(_) => {
+                let side = if row.reserved.before.is_none() { Side::Before } else { Side::After };
+                format!("the reserved bytes of the {side} are not known")
+            }
+        }
     }
 
     /// The inner phase beyond the limit that grew most, in words, where the limit is only about outermost ones.
@@ -59,6 +76,9 @@ impl<'a> Gated<'a> {
     }
 
     fn errors_of_phases(&self) -> Sides<Option<u64>> {
+        if self.growth.target.about == About::ReservedInPhases {
+            return self.errors(Metric::Reserved, |device| device.figures.reserved.max_error());
+        }
         self.errors(Metric::Peak, |device| device.figures.allocated.max_error())
     }
 
@@ -67,7 +87,7 @@ impl<'a> Gated<'a> {
             row: Some(CheckedRow { label: row.title(), key: Some(row.key()), ..CheckedRow::default() }),
             ..self.check()
         };
-        check.compare(row.peak, &self.growth.limit);
+        check.compare(self.figure(row), &self.growth.limit);
         check
     }
 
@@ -111,7 +131,7 @@ impl Judge {
             let check = gated.check_of_phase(row);
             match gated.excess(row) {
                 None if gated.growth.target.pattern.is_some() => {
-                    self.cannot_tell(check.named(&*row.name), format!("the phase is missing in the {}", lacking(row)));
+                    self.cannot_tell(check.named(&*row.name), gated.why_unknown(row));
                 }
                 None => self.phase_not_compared(&check, row),
                 Some(1..) => self.exceeding_phase(gated, check, &occurrences, row),
@@ -153,7 +173,10 @@ impl Judge {
     /// A pattern that matches no phase on any device checks nothing. Nor does a limit on all phases where both sides have
     /// none in common, but beside limits on other figures that is no matter: PyTorch before 2.5 keeps no names.
     pub(super) fn unmatched_phase(&mut self, diff: &Diff, growth: &GrowthLimit, thresholds: &Thresholds) {
-        let Target { about: About::Phases, pattern, .. } = &growth.target else { return };
+        let Target { about, pattern, .. } = &growth.target;
+        if !about.is_of_phases() {
+            return;
+        }
         let rows = diff.devices.iter().flat_map(|device| &device.phases);
         // A check that passes, or an inconclusive one, was added already.
         if self.checks.iter().any(|check| check.of == growth.target && check.limit.level == growth.level) {

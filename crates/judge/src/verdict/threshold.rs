@@ -42,10 +42,10 @@ pub struct Target {
 }
 
 impl Target {
-    /// Whether it is about the peak inside a phase of this name.
+    /// Whether it is about phases of this name.
     #[must_use]
     pub fn is_about_phase(&self, name: &str) -> bool {
-        self.about == About::Phases && self.selects(name)
+        self.about.is_of_phases() && self.selects(name)
     }
 
     /// Whether it is about this device or about the host; without one, a device that neither side has.
@@ -127,8 +127,8 @@ impl From<ParsePatternError> for ParseThresholdError {
 const OF_HOST: &str = "host:";
 
 /// What growth limits accept besides metrics.
-const OF_GROWTH: &str = "stack, stack:GLOB, stack-highest, stack-highest:GLOB, phase, phase:GLOB, module:GLOB, \
-                         pool:GLOB, host:METRIC and imbalance";
+const OF_GROWTH: &str = "stack, stack:GLOB, stack-highest, stack-highest:GLOB, phase, phase:GLOB, \
+                         phase-reserved:GLOB, module:GLOB, pool:GLOB, host:METRIC and imbalance";
 
 /// What absolute limits accept besides metrics.
 const OF_MAXIMUM: &str = "stack, stack:GLOB, module:GLOB, pool:GLOB, host:METRIC and imbalance";
@@ -143,8 +143,15 @@ fn with_metrics(accepted: &str) -> String {
 }
 
 /// What limits may be about besides metrics.
-const BESIDE_METRICS: [About; 6] =
-    [About::Stacks, About::StackHighest, About::Phases, About::Modules, About::Pools, About::Imbalance];
+const BESIDE_METRICS: [About; 7] = [
+    About::Stacks,
+    About::StackHighest,
+    About::Phases,
+    About::ReservedInPhases,
+    About::Modules,
+    About::Pools,
+    About::Imbalance,
+];
 
 impl Target {
     /// Reads a target; the error lists those that are accepted.
@@ -153,7 +160,7 @@ impl Target {
         let of_host = rest.is_some();
         let rest = rest.unwrap_or(text);
         let (name, pattern) = match rest.split_once(':') {
-            Some((name @ ("stack" | "stack-highest" | "phase" | "module" | "pool"), glob)) => {
+            Some((name @ ("stack" | "stack-highest" | "phase" | "phase-reserved" | "module" | "pool"), glob)) => {
                 (name, Some(Pattern::glob(glob)?))
             }
             _ => (rest, None),
@@ -248,7 +255,7 @@ impl FromStr for Maximum {
             }
         };
         let target = Target::parse(name.trim(), OF_MAXIMUM)?;
-        if let About::StackHighest | About::Phases = target.about {
+        if let About::StackHighest | About::Phases | About::ReservedInPhases = target.about {
             let accepted = with_metrics(OF_MAXIMUM);
             let message = format!("'{}' has no absolute limit; accepted are {accepted}", name.trim());
             return Err(ParseThresholdError(message));

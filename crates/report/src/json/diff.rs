@@ -179,5 +179,6 @@ object! {
         before_occurrence: row.number.before,
         after_occurrence: row.number.after,
         ..ChangeReport(row.peak),
+        reserved: ChangeReport(row.reserved),
     }
 }

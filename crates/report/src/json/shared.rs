@@ -189,7 +189,7 @@ pub(super) struct Metrics<'a>(pub(super) &'a DeviceDiff, pub(super) &'a Sides<Pr
 
 impl Serialize for Metrics<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let changes = Metric::ALL.map(|metric| (metric.name(), known::change(metric, self.0, self.1)));
+        let changes = Metric::ALL.map(|metric| (metric.key(), known::change(metric, self.0, self.1)));
         serializer.collect_map(changes.map(|(name, change)| (name, ChangeReport(change))))
     }
 }
@@ -200,7 +200,7 @@ pub(super) struct Values<'a>(pub(super) Option<&'a DeviceProfile>);
 impl Object for Values<'_> {
     fn fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         let value = |metric| self.0.and_then(|device| known::value(metric, device));
-        Metric::ALL.into_iter().try_for_each(|metric| map.serialize_entry(metric.name(), &value(metric)))
+        Metric::ALL.into_iter().try_for_each(|metric| map.serialize_entry(&metric.key(), &value(metric)))
     }
 }
 

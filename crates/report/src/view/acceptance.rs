@@ -171,7 +171,7 @@ fn subject(comparison: &Comparison, check: &Check, is_wide: bool) -> Option<(Key
     let name = match check.about() {
         About::Metric(_) => return Some((Key::Metric, check.of.name())),
         About::Stacks | About::StackHighest | About::Modules | About::Pools => check.label()?,
-        About::Phases => {
+        About::Phases | About::ReservedInPhases => {
             // An entry covers all occurrences of a phase, whose checks name one.
             let mut rows = comparison.diff.devices.iter().flat_map(|device| &device.phases);
             let row = rows.find(|row| check.key().is_some_and(|key| row.key() == key))?;
@@ -184,7 +184,7 @@ fn subject(comparison: &Comparison, check: &Check, is_wide: bool) -> Option<(Key
     let pattern = if is_wide { "*".to_owned() } else { Pattern::literal(name) };
     let host = if check.of.of_host { "host:" } else { "" };
     Some(match check.about() {
-        about @ (About::Phases | About::Modules | About::Pools) => {
+        about @ (About::Phases | About::ReservedInPhases | About::Modules | About::Pools) => {
             (Key::Metric, format!("{host}{}:{pattern}", about.name()))
         }
         // What a stack holds stands for the most that it held, too.

@@ -123,10 +123,15 @@ impl Changed<'_> {
     }
 
     /// Whether a metric is shown without a limit: the peak, the reserved memory that the card needs for it, and the
-    /// memory held before and after the recording if it differs.
+    /// memory held before and after the recording if it differs, and was not held at the peak as well.
     fn matters(&self, metric: Metric, delta: Option<i128>) -> bool {
         let least = u128::from(self.comparison.min_delta.max(1));
-        metric.is_main() || !metric.is_peak() && delta.is_some_and(|delta| delta.unsigned_abs() >= least)
+        let mut shown = self.device.metrics.iter().filter(|(other, _)| other.is_main());
+        let repeats = shown.any(|&(other, change)| {
+            other.measure() == metric.measure() && other != metric && change == self.device.metric(metric)
+        });
+        let has_changed = delta.is_some_and(|delta| delta.unsigned_abs() >= least);
+        metric.is_main() || !metric.is_peak() && has_changed && !repeats
     }
 
     fn tree(&self, options: &call_tree::TreeOptions) -> Content {

@@ -8,9 +8,10 @@ use ptmem_base::text::{count, thousands};
 use ptmem_base::units::{Delta, Size};
 use ptmem_compare::budget::{DeviceBudget, Overhead};
 use ptmem_judge::verdict::{About, Check, Judgement, Mark};
-use ptmem_trace::profile::{DeviceProfile, Metric, Moment, Profile};
+use ptmem_trace::profile::{DeviceProfile, Metric, Moment, Point, Profile};
 use ptmem_trace::replay::{Counter, HistoryKind, Oom};
 use ptmem_trace::stack::Languages;
+use ptmem_trace::trace::Measure;
 use unicode_width::UnicodeWidthStr;
 
 use super::{Column, Content, Fact, Row, Table, Tone, Value, figure, words};
@@ -171,25 +172,21 @@ fn out_of_memory(oom: &Oom) -> Fact {
 /// The counters, with the finding of the limits on each.
 pub(super) fn counters(device: &DeviceProfile, judgement: Option<&Judgement>) -> Table {
     let figures = &device.figures;
-    let history = figures.history;
-    let rows = [
-        (
-            Tone::Main,
-            "allocated",
-            known_figures(&figures.allocated, history),
-            &[Metric::Peak, Metric::Baseline, Metric::End][..],
-        ),
-        (Tone::Plain, "active", known_figures(&figures.active, history), &[Metric::Active]),
-        (Tone::Plain, "requested", known_figures(&figures.requested, history), &[Metric::Requested]),
-        (Tone::Plain, "reserved", known_figures(&figures.reserved, history), &[Metric::Reserved]),
-    ];
-    let rows = rows.map(|(tone, name, values, metrics)| {
-        let worst = judgement.and_then(|judgement| worst_check(device, judgement, metrics));
+    let rows = Measure::ALL.map(|measure| {
+        // Fragmentation has a line of its own.
+        let of_counter = Metric::ALL.into_iter().filter(|metric| metric.measure() == measure);
+        let metrics: Vec<Metric> = of_counter.filter(|metric| metric.point() != Point::UnusedAtPeak).collect();
+        let worst = judgement.and_then(|judgement| worst_check(device, judgement, &metrics));
         let limit = worst.map(|check| format!("{} {}", check.of.name(), check.limit.text));
         let mark = worst.map_or(Value::Nothing, |check| Value::Mark { mark: Mark::of(check), limit });
+        let tone = if measure == Measure::Allocated { Tone::Main } else { Tone::Plain };
         let tone = worst.map_or(tone, |check| Tone::Mark(Mark::of(check)));
-        let (figures, error) = values;
-        let cells = [Value::words(name)].into_iter().chain(figures).chain(judgement.map(|_| mark)).chain([error]);
+        let (figures, error) = known_figures(figures.counter(measure), figures.history);
+        let cells = [Value::words(<&str>::from(measure))]
+            .into_iter()
+            .chain(figures)
+            .chain(judgement.map(|_| mark))
+            .chain([error]);
         Row::new(tone, cells)
     });
     let mut heads = vec![words(""), figure("baseline"), figure("peak").main(), figure("at event"), figure("end")];

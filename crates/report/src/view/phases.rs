@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use ptmem_base::text::{count, thousands};
-use ptmem_compare::diff::{self, DeviceDiff, ListedPhases, PhaseRow};
-use ptmem_judge::verdict::{Check, Judgement, Mark, Outcome, Standing};
+use ptmem_compare::diff::{self, Change, DeviceDiff, ListedPhases, PhaseRow, Sides};
+use ptmem_judge::verdict::{About, Check, CheckedFigures, Judgement, Mark, Outcome, Standing};
 use ptmem_trace::phase::Source;
 use ptmem_trace::profile::{DeviceProfile, Every, Interval, Occurrence};
 use ptmem_trace::trace::Part;
@@ -112,16 +112,19 @@ fn interval(part: &Interval) -> Row {
 pub(super) fn changes(device: &DeviceDiff, judgement: &Judgement, options: &RenderOptions) -> Table {
     let number = device.id();
     // Collecting in reverse keeps the first and worst of several checks of one phase.
-    let of_device = judgement.checks.iter().rev().filter(|check| check.is_of_phases() && check.device == number);
-    let checks: Checks<'_> = of_device.filter_map(|check| Some((check.key()?, check))).collect();
+    let of_device = judgement.checks.iter().filter(|check| check.is_of_phases() && check.device == number);
+    let (reserved, peaks): (Vec<&Check>, Vec<&Check>) =
+        of_device.partition(|check| check.about() == About::ReservedInPhases);
+    let checks: Checks<'_> = peaks.into_iter().rev().filter_map(|check| Some((check.key()?, check))).collect();
     let listed = diff::listed_phases(&device.phases, options.top(), options.unchanged, |row| {
         check_of(row, &checks).is_some_and(|check| check.outcome == Outcome::Exceeded)
     });
     let heads = [figure("change"), figure(""), figure("before"), figure("after"), figure(""), words("phase")];
+    let reserved = reserved.into_iter().filter_map(reserved_row);
     Table {
         total: format!("{} compared", thousands(device.phases.len() as u64)),
         below: left_out(device.phases.is_empty(), &listed),
-        ..Table::new(heads, listed.rows.iter().map(|row| change_row(row, check_of(row, &checks))))
+        ..Table::new(heads, reserved.chain(listed.rows.iter().map(|row| change_row(row, check_of(row, &checks)))))
     }
     .titled("peaks inside phases")
 }
@@ -137,8 +140,17 @@ fn check_of<'j>(row: &PhaseRow, checks: &Checks<'j>) -> Option<&'j Check> {
 }
 
 fn change_row(row: &PhaseRow, check: Option<&Check>) -> Row {
-    let delta = row.delta();
-    let mark = check.map(Mark::of);
+    compared_row(row.peak, check.map(Mark::of), row.title())
+}
+
+/// The reserved bytes that a check is about, beside which the allocated ones stand.
+fn reserved_row(check: &Check) -> Option<Row> {
+    let CheckedFigures { before, after, .. } = check.figures;
+    Some(compared_row(Sides { before, after }, Some(Mark::of(check)), format!("{} (reserved)", check.label()?)))
+}
+
+fn compared_row(bytes: Change, mark: Option<Mark>, name: String) -> Row {
+    let delta = bytes.gained();
     let tone = match (mark, delta) {
         (Some(mark), _) => Tone::Mark(mark),
         (None, Some(delta)) => Tone::of_change(delta),
@@ -146,11 +158,11 @@ fn change_row(row: &PhaseRow, check: Option<&Check>) -> Row {
     };
     let cells = [
         Value::change(delta),
-        Value::percent(delta, row.peak.before),
-        row.peak.before.map_or(Value::missing(), Value::Size),
-        row.peak.after.map_or(Value::missing(), Value::Size),
+        Value::percent(delta, bytes.before),
+        bytes.before.map_or(Value::missing(), Value::Size),
+        bytes.after.map_or(Value::missing(), Value::Size),
         Value::mark(mark),
-        Value::code(row.title()),
+        Value::code(name),
     ];
     Row::new(tone, cells)
 }

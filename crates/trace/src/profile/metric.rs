@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use ptmem_base::sides::Sides;
 
 use super::{Bucket, DeviceProfile, Held};
-use crate::replay::{Counter, Figures};
+use crate::replay::Counter;
+use crate::trace::Measure;
 
-/// A figure of a device that can be limited. A new one is a new arm in each method here.
+/// A figure of a device that can be limited. A new one is a variant and its row in [`Metric::row`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Metric {
@@ -23,14 +24,67 @@ pub enum Metric {
     Requested,
     /// Peak of reserved bytes: `max_memory_reserved()`.
     Reserved,
+    /// Reserved bytes at the dump.
+    ReservedEnd,
     /// Reserved bytes that were not active at the reserved peak.
     Fragmentation,
 }
 
+/// The moment at which a metric reads its counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Point {
+    /// The highest within the recording.
+    Peak,
+    /// When the recording began.
+    Start,
+    /// At the dump: read from the final state, without a history.
+    End,
+    /// What is not active of it at its peak.
+    UnusedAtPeak,
+}
+
+/// All that tells a metric from others.
+struct Row {
+    counter: Measure,
+    point: Point,
+    description: &'static str,
+}
+
+impl Row {
+    const fn new(counter: Measure, point: Point, description: &'static str) -> Self {
+        Self { counter, point, description }
+    }
+}
+
 impl Metric {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 7] =
-        [Self::Peak, Self::Baseline, Self::End, Self::Active, Self::Requested, Self::Reserved, Self::Fragmentation];
+    pub const ALL: [Self; 8] = [
+        Self::Peak,
+        Self::Baseline,
+        Self::End,
+        Self::Active,
+        Self::Requested,
+        Self::Reserved,
+        Self::ReservedEnd,
+        Self::Fragmentation,
+    ];
+
+    /// The row of a metric.
+    const fn row(self) -> Row {
+        use Measure::{Active, Allocated, Requested, Reserved};
+        match self {
+            Self::Peak => Row::new(Allocated, Point::Peak, "highest allocated bytes within the recording"),
+            Self::Baseline => Row::new(Allocated, Point::Start, "allocated bytes when the recording began"),
+            Self::End => Row::new(Allocated, Point::End, "allocated bytes at the dump"),
+            Self::Active => Row::new(Active, Point::Peak, "highest active bytes within the recording"),
+            Self::Requested => Row::new(Requested, Point::Peak, "highest requested bytes within the recording"),
+            Self::Reserved => Row::new(Reserved, Point::Peak, "highest reserved bytes within the recording"),
+            Self::ReservedEnd => Row::new(Reserved, Point::End, "reserved bytes at the dump"),
+            Self::Fragmentation => {
+                Row::new(Reserved, Point::UnusedAtPeak, "reserved less active bytes at the reserved peak")
+            }
+        }
+    }
 
     /// Its name on the command line and in reports.
     #[must_use]
@@ -38,18 +92,28 @@ impl Metric {
         self.into()
     }
 
+    /// Its name as a key of JSON.
+    #[must_use]
+    pub fn key(self) -> String {
+        self.name().replace('-', "_")
+    }
+
     /// One line that says which bytes it counts.
     #[must_use]
     pub fn description(self) -> &'static str {
-        match self {
-            Self::Peak => "highest allocated bytes within the recording",
-            Self::Baseline => "allocated bytes when the recording began",
-            Self::End => "allocated bytes at the dump",
-            Self::Active => "highest active bytes within the recording",
-            Self::Requested => "highest requested bytes within the recording",
-            Self::Reserved => "highest reserved bytes within the recording",
-            Self::Fragmentation => "reserved less active bytes at the reserved peak",
-        }
+        self.row().description
+    }
+
+    /// The counter that it reads.
+    #[must_use]
+    pub fn measure(self) -> Measure {
+        self.row().counter
+    }
+
+    /// The moment at which it reads that.
+    #[must_use]
+    pub fn point(self) -> Point {
+        self.row().point
     }
 
     /// The value on a device, in bytes; `None` where it cannot be known.
@@ -67,24 +131,18 @@ impl Metric {
         sides.map(|device| device.and_then(|device| if repeats { self.seen(device) } else { self.value(device) }))
     }
 
-    /// The counter that the metric is taken from; fragmentation is reserved minus active bytes.
-    fn counter(self, figures: &Figures) -> &Counter {
-        match self {
-            Self::Peak | Self::Baseline | Self::End => &figures.allocated,
-            Self::Active => &figures.active,
-            Self::Requested => &figures.requested,
-            Self::Reserved | Self::Fragmentation => &figures.reserved,
-        }
+    fn counter(self, device: &DeviceProfile) -> &Counter {
+        device.figures.counter(self.measure())
     }
 
     /// The value, or a lower bound of it.
     fn seen(self, device: &DeviceProfile) -> Option<u64> {
-        let counter = self.counter(&device.figures);
-        match self {
-            Self::Peak | Self::Active | Self::Requested | Self::Reserved => counter.peak,
-            Self::Baseline => counter.baseline,
-            Self::End => counter.end,
-            Self::Fragmentation => device.figures.fragmentation.peak,
+        let counter = self.counter(device);
+        match self.point() {
+            Point::Peak => counter.peak,
+            Point::Start => counter.baseline,
+            Point::End => counter.end,
+            Point::UnusedAtPeak => device.figures.fragmentation.peak,
         }
     }
 
@@ -94,45 +152,39 @@ impl Metric {
         if device.figures.history.has_peaks() {
             return self.seen(device);
         }
-        match self {
-            Self::Peak | Self::End | Self::Active | Self::Requested | Self::Reserved => {
-                self.counter(&device.figures).end
-            }
-            Self::Baseline | Self::Fragmentation => None,
+        match self.point() {
+            Point::Peak | Point::End => self.counter(device).end,
+            Point::Start | Point::UnusedAtPeak => None,
         }
     }
 
     /// True if only a lower bound is known.
     fn is_least(self, device: &DeviceProfile) -> bool {
-        self != Self::End && self.counter(&device.figures).is_least
+        self.needs_history() && self.counter(device).is_least
     }
 
     /// How far the value may be from the truth; 0 where it is exact, `None` where that is unknown.
     #[must_use]
     pub fn max_error(self, device: &DeviceProfile) -> Option<u64> {
-        let counter = self.counter(&device.figures);
-        match self {
-            Self::Peak | Self::Active | Self::Requested | Self::Reserved => counter.peak_error,
-            Self::Baseline => counter.baseline_error,
-            // Read from the final state.
-            Self::End => Some(0),
-            Self::Fragmentation => counter.peak_error?.checked_add(device.figures.active.max_error()?),
+        let counter = self.counter(device);
+        match self.point() {
+            Point::Peak => counter.peak_error,
+            Point::Start => counter.baseline_error,
+            Point::End => Some(0),
+            Point::UnusedAtPeak => counter.peak_error?.checked_add(device.figures.active.max_error()?),
         }
     }
 
     /// True if the figure needs a recorded history, rather than the state at the dump alone.
     #[must_use]
     pub fn needs_history(self) -> bool {
-        self != Self::End
+        self.point() != Point::End
     }
 
     /// True if a part of a history gives a lower bound.
     #[must_use]
     pub fn is_least_where_cut(self) -> bool {
-        match self {
-            Self::Peak | Self::Active | Self::Requested | Self::Reserved => true,
-            Self::Baseline | Self::End | Self::Fragmentation => false,
-        }
+        self.point() == Point::Peak
     }
 
     /// True if reports list it even where nothing limits it and it did not change.
@@ -144,7 +196,7 @@ impl Metric {
     /// True if it is taken at a peak, which is the limit of the device where memory ran out.
     #[must_use]
     pub fn is_peak(self) -> bool {
-        !matches!(self, Self::Baseline | Self::End)
+        matches!(self.point(), Point::Peak | Point::UnusedAtPeak)
     }
 
     /// True if both sides carry the same bound for the same blocks, so that it cancels in their difference: the blocks

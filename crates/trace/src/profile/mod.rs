@@ -33,7 +33,7 @@ pub use every::{Every, Interval, Lack, MOST_INTERVALS, ParseEveryError};
 pub use guesses::{SupposedSizes, Unknown, tell_once as tell_guesses_once};
 pub use lines::{HeldLine, HeldLines, Line, Lines, lines_of};
 pub use measure::measure;
-pub use metric::Metric;
+pub use metric::{Metric, Point};
 pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint, Places};
 pub use open::{Opened, open, read, read_case};
 pub use phases::{MOST_PHASES, Occurrence, Phases};

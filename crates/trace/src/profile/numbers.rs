@@ -14,7 +14,7 @@ use ptmem_base::text::{cut, printable};
 use ptmem_snapshot::snapshot::RunFacts;
 
 use super::measure::remarks;
-use super::{DeviceProfile, HistoryKind, Profile, ReadOptions, Source};
+use super::{DeviceProfile, HistoryKind, Metric, Point, Profile, ReadOptions, Source};
 use crate::replay::{Checks, Counter, Figures, Fragmentation};
 use crate::trace::Measure;
 use bytes::{Stated, of_text};
@@ -110,41 +110,46 @@ pub struct Cases {
     run: Option<RunFacts>,
 }
 
-/// A value of a counter.
+/// A value of a counter that inputs state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Point {
+enum Stage {
     Peak,
     End,
 }
 
-/// The keys that name a figure, beside `allocated_bytes.all.peak` and its like: functions of `torch.cuda`, metrics of this tool,
-/// and values that Megatron-LM logs.
-const KEYS: [(&str, Measure, Point); 13] = [
-    ("peak", Measure::Allocated, Point::Peak),
-    ("end", Measure::Allocated, Point::End),
-    ("active", Measure::Active, Point::Peak),
-    ("requested", Measure::Requested, Point::Peak),
-    ("reserved", Measure::Reserved, Point::Peak),
-    ("max_memory_allocated", Measure::Allocated, Point::Peak),
-    ("memory_allocated", Measure::Allocated, Point::End),
-    ("max_memory_reserved", Measure::Reserved, Point::Peak),
-    ("memory_reserved", Measure::Reserved, Point::End),
-    ("mem-max-allocated-bytes", Measure::Allocated, Point::Peak),
-    ("mem-allocated-bytes", Measure::Allocated, Point::End),
-    ("mem-max-reserved-bytes", Measure::Reserved, Point::Peak),
-    ("mem-reserved-bytes", Measure::Reserved, Point::End),
+/// The keys that name a figure, beside `allocated_bytes.all.peak` and its like, and the metrics of this tool: functions of
+/// `torch.cuda`, and values that Megatron-LM logs.
+const KEYS: [(&str, Measure, Stage); 8] = [
+    ("max_memory_allocated", Measure::Allocated, Stage::Peak),
+    ("memory_allocated", Measure::Allocated, Stage::End),
+    ("max_memory_reserved", Measure::Reserved, Stage::Peak),
+    ("memory_reserved", Measure::Reserved, Stage::End),
+    ("mem-max-allocated-bytes", Measure::Allocated, Stage::Peak),
+    ("mem-allocated-bytes", Measure::Allocated, Stage::End),
+    ("mem-max-reserved-bytes", Measure::Reserved, Stage::Peak),
+    ("mem-reserved-bytes", Measure::Reserved, Stage::End),
 ];
 
-const POINTS: [(&str, Point); 2] = [("peak", Point::Peak), ("current", Point::End)];
+const STAGES: [(&str, Stage); 2] = [("peak", Stage::Peak), ("current", Stage::End)];
 
 /// The figure that a key names.
-fn figure_of(key: &str) -> Option<(Measure, Point)> {
-    let named = KEYS.into_iter().find(|(name, ..)| *name == key).map(|(_, measure, point)| (measure, point));
-    named.or_else(|| {
-        let (counter, point) = key.split_once(".all.")?;
-        let (_, point) = POINTS.into_iter().find(|(name, _)| *name == point)?;
-        Some((counter.strip_suffix("_bytes")?.parse().ok()?, point))
+fn figure_of(key: &str) -> Option<(Measure, Stage)> {
+    let named = KEYS.into_iter().find(|(name, ..)| *name == key).map(|(_, measure, stage)| (measure, stage));
+    named.or_else(|| of_metric(key)).or_else(|| {
+        let (counter, stage) = key.split_once(".all.")?;
+        let (_, stage) = STAGES.into_iter().find(|(name, _)| *name == stage)?;
+        Some((counter.strip_suffix("_bytes")?.parse().ok()?, stage))
     })
+}
+
+/// The figure that the name of a metric stands for.
+fn of_metric(key: &str) -> Option<(Measure, Stage)> {
+    let metric = Metric::ALL.into_iter().find(|metric| metric.name() == key)?;
+    match metric.point() {
+        Point::Peak => Some((metric.measure(), Stage::Peak)),
+        Point::End => Some((metric.measure(), Stage::End)),
+        Point::Start | Point::UnusedAtPeak => None,
+    }
 }
 
 /// The figures of a device, by counter and point.
@@ -158,13 +163,13 @@ struct Numbers {
 impl Numbers {
     fn set(
         &mut self,
-        (measure, point): (Measure, Point),
+        (measure, stage): (Measure, Stage),
         stated: Stated,
         place: impl Fn() -> String,
     ) -> Result<(), Error> {
         self.is_stated = true;
         let found = stated.map_err(|found| Error::NotBytes { place: place(), found: printable(cut(&found, 64)) })?;
-        let figure = &mut self.figures[measure as usize][point as usize];
+        let figure = &mut self.figures[measure as usize][stage as usize];
         if let (Some(found), Some(other)) = (found, *figure)
             && found != other
         {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Timeline;
-use crate::trace::Position;
+use crate::trace::{Measure, Position};
 
 /// One of PyTorch's byte counters over the history. `None` is "cannot be known".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -212,6 +212,17 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// One of the counters.
+    #[must_use]
+    pub fn counter(&self, measure: Measure) -> &Counter {
+        match measure {
+            Measure::Allocated => &self.allocated,
+            Measure::Active => &self.active,
+            Measure::Requested => &self.requested,
+            Measure::Reserved => &self.reserved,
+        }
+    }
+
     /// When an allocation failed for the first time.
     #[must_use]
     pub fn first_oom(&self) -> Option<Position> {

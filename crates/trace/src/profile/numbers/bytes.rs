@@ -2,7 +2,7 @@
 
 use ptmem_base::units::parse_size;
 
-use super::Point;
+use super::Stage;
 
 /// The bytes of a value: `None` where it says that they are not known; the error is the value that is not a number of bytes.
 pub(super) type Stated = Result<Option<u64>, String>;
@@ -32,12 +32,12 @@ impl Series {
         }
     }
 
-    /// The value at a point of it.
-    pub(super) fn at(self, point: Point) -> Stated {
-        match (self.wrong, point) {
+    /// The value at a stage of it.
+    pub(super) fn at(self, stage: Stage) -> Stated {
+        match (self.wrong, stage) {
             (Some(found), _) => Err(found),
-            (None, Point::Peak) => Ok(self.highest),
-            (None, Point::End) => Ok(self.last.map(|(_, bytes)| bytes)),
+            (None, Stage::Peak) => Ok(self.highest),
+            (None, Stage::End) => Ok(self.last.map(|(_, bytes)| bytes)),
         }
     }
 }

@@ -10,7 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde_json::value::RawValue;
 
 use super::bytes::{Series, Stated, of_text, whole};
-use super::{Cases, Error, Measure, Numbers, Point, device_of, figure_of};
+use super::{Cases, Error, Measure, Numbers, Stage, device_of, figure_of};
 
 /// Objects that are nested deeper hold no figures: a case, a device, a counter, a pool, or a series lie above each.
 const DEEPEST: usize = 6;
@@ -38,7 +38,7 @@ pub(super) fn cases(text: &[u8]) -> Result<Cases, Error> {
 struct Place<'p> {
     /// The keys of its case and its device.
     owner: &'p [String],
-    figure: (Measure, Point),
+    figure: (Measure, Stage),
     /// The key of its iteration, where it is one of a series.
     iteration: Option<&'p str>,
     /// True for the name of a figure alone, which a case may have as well.
@@ -131,8 +131,8 @@ impl Reader {
     fn take_series(&mut self) {
         let series = std::mem::take(&mut self.series);
         if let Some(place) = Place::of(&self.path) {
-            let point = place.figure.1;
-            self.take(series.at(point));
+            let stage = place.figure.1;
+            self.take(series.at(stage));
         }
     }
 
