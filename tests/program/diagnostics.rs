@@ -347,6 +347,10 @@ fn produce(code: Code) -> Codes {
             measured[0] = event("alloc", A + 4 * MIB, 6 * MIB).with("frames", stack);
             case.show(&story(measured))
         }
+        Code::PhasesIgnored => {
+            fs::write(case.path("ptmem.toml"), "ignore = \"*\"\n").unwrap();
+            case.show(&story(passing_block()).with("external_annotations", phase()))
+        }
         Code::ModulesNotRecorded => case.show(&of_run(json!({"recorder": "ptmem simulate"}))),
         Code::RunFacts => case.show(&of_run(json!({"commit": "c0ffee"}))),
         Code::RunIncomplete => case.show(&of_run(json!({"ending": {"kind": "exception", "message": "E: x"}}))),

@@ -1,4 +1,4 @@
-//! Limits on parts of a run: what is reserved within phases and at the end.
+//! Parts of a run: limits on what is reserved within phases and at the end, and phases to ignore.
 
 use std::fs;
 use std::path::Path;
@@ -111,4 +111,101 @@ fn numbers_state_what_is_reserved_at_the_end() {
     };
     assert_eq!([judge("after.json", "reserved=0"), judge("after.json", "reserved-end=50%")], [0, 1]);
     assert_eq!([judge("table.csv", "reserved-end=100%"), judge("table.csv", "reserved-end=99%")], [0, 1]);
+}
+
+/// A program that warms up and trains. Where the cache of kernels is cold, it tries some in between.
+fn cached(is_cold: bool) -> Value {
+    let mut events = vec![event("segment_alloc", A, 400 * MIB), event("alloc", A, 10 * MIB)];
+    // What the warm-up makes, and what stays of it.
+    events.extend([event("alloc", A + 10 * MIB, 80 * MIB), event("alloc", A + 90 * MIB, 20 * MIB)]);
+    events.extend(free(A + 10 * MIB, 80 * MIB));
+    let warm_up = events.len() as u64;
+    if is_cold {
+        events.push(event("alloc", A + 200 * MIB, 100 * MIB));
+        events.extend(free(A + 200 * MIB, 100 * MIB));
+    }
+    let autotune = events.len() as u64;
+    events.push(event("alloc", A + 10 * MIB, 50 * MIB));
+    events.extend(free(A + 10 * MIB, 50 * MIB));
+    let blocks = [(10 * MIB, true), (80 * MIB, false), (20 * MIB, true), (290 * MIB, false)];
+    // An event of the time of a mark is inside of it.
+    let phases = [("warm-up", 5, warm_up * 10 - 5), ("autotune mm", warm_up * 10 - 4, autotune * 10 - 3)];
+    let events = timed(0, events);
+    snapshot(vec![segment(A, &blocks)], events).with("external_annotations", annotations(&phases))
+}
+
+const IGNORED: &str = "'*autotune*' took up to 100.00 MiB (1 allocation); allocated, active and requested bytes leave out what was \
+                       freed within them, reserved bytes have what they reserved";
+
+#[test]
+fn what_ignored_phases_allocate_and_free_does_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    let ignore = |patterns: &str| fs::write(place.join("ptmem.toml"), format!("ignore = [{patterns}]\n")).unwrap();
+    let [warm, cold] = [cached(false), cached(true)];
+    let limits = ["5%", "active=5%", "requested=5%", "stack=5%"];
+    assert_eq!(judge(place, [&warm, &cold], &limits).0, 1);
+    ignore("\"*autotune*\"");
+    assert_eq!(judge(place, [&warm, &cold], &limits).0, 0);
+    for format in ["table", "json", "markdown", "html", "github", "brief"] {
+        let shown = text(&ptmem(place, &["diff", "before.pkl", "after.pkl", "--format", format]).stdout);
+        assert!(shown.replace("&#39;", "'").replace("&#42;", "*").contains(IGNORED), "{format}: {shown}");
+    }
+    let shown = text(&ptmem(place, &["show", "before.pkl"]).stdout);
+    assert!(shown.contains("ignored phases: '*autotune*' took nothing"), "{shown}");
+    ignore("'tune'");
+    let shown = text(&ptmem(place, &["show", "before.pkl"]).stdout);
+    assert!(shown.contains("phases to ignore: none matches 'tune'"), "{shown}");
+    // The peak is that of the warm-up, then that of training beside what the warm-up left.
+    let peak = |pattern: &str, limit: &str| {
+        ignore(pattern);
+        verdict(&ptmem(place, &["check", "after.pkl", "--max", limit])).0
+    };
+    assert_eq!([peak("'*autotune*'", "110MiB"), peak("'*autotune*'", "109MiB")], [0, 1]);
+    assert_eq!([peak("'*autotune*', 'warm-up'", "80MiB"), peak("'*autotune*', 'warm-up'", "79MiB")], [0, 1]);
+    assert_eq!([peak("'*'", "end=30MiB"), peak("'*'", "end=29MiB")], [0, 1]);
+}
+
+#[test]
+fn a_gate_ignores_phases_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    write(place, "before.pkl", &cached(false));
+    write(place, "after.pkl", &cached(true));
+    let gate = |name: &str, rest: &str| format!("[gate.{name}]\nbefore = 'before.pkl'\nafter = 'after.pkl'\n{rest}");
+    let rules =
+        gate("a", "ignore = ['autotune *']\n") + &gate("b", "") + "[gate.c]\nsnapshot = 'after.pkl'\nmax = '120MiB'\n";
+    fs::write(place.join("ptmem.toml"), format!("ignore = 'nothing'\n{rules}ignore = 'autotune mm'\n")).unwrap();
+    let code = |name: &str| ptmem(place, &["gate", name]).status.code();
+    assert_eq!([code("a"), code("b"), code("c")], [Some(0), Some(1), Some(0)]);
+}
+
+/// A stored before has no allocations that could be left out later, or counted again.
+#[test]
+fn sides_that_ignore_other_phases_are_inconclusive() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    write(place, "before.pkl", &cached(true));
+    let config = |text: &str| fs::write(place.join("ptmem.toml"), text).unwrap();
+    let judge = |before: &str| verdict(&ptmem(place, &["diff", before, "before.pkl", "--max-growth", "5%"]));
+    assert!(ptmem(place, &["profile", "before.pkl", "-o", "whole.json"]).status.success());
+    config("ignore = 'autotune*'\n");
+    assert!(ptmem(place, &["profile", "before.pkl", "-o", "part.json"]).status.success());
+    assert_eq!(judge("part.json").0, 0);
+    let (code, line) = judge("whole.json");
+    assert_eq!(code, 3);
+    assert!(
+        line.contains("was saved with the phases to ignore ('autotune*'): write it again from its snapshot"),
+        "{line}"
+    );
+    config("");
+    let (code, line) = judge("part.json");
+    assert!(code == 3 && line.contains("the before was saved without the phases 'autotune*'"), "{line}");
+    let (code, line) = verdict(&ptmem(place, &["check", "part.json", "--max", "1GiB"]));
+    assert!(code == 3 && line.contains("the snapshot was saved without the phases 'autotune*'"), "{line}");
+    // Figures alone have all phases in them.
+    fs::write(place.join("stats.json"), "{\"peak\": 1000}").unwrap();
+    config("ignore = 'autotune*'\n");
+    let (code, line) = judge("stats.json");
+    assert!(code == 3 && line.contains("holds only figures, with the phases to ignore"), "{line}");
 }

@@ -212,7 +212,8 @@ impl Run<'_> {
         let layout = item.member.is_none() && request.has_pictures();
         let options = request.stacks.profile_options(request.config, request.view);
         let at = request.stacks.moment().unwrap_or_else(|| Moment::Aligned(Arc::default()));
-        let options = profile::ReadOptions { at, layout, ..options };
+        let ignore = item.pair.thresholds.ignore.clone();
+        let options = profile::ReadOptions { at, layout, ignore, ..options };
         let profiles = input::profiles(item.files, &options, self.parallel)?;
         for (_, profile) in profiles.each() {
             require_moment(profile)?;

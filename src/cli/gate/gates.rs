@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use ptmem::config::{GateRules, Recording, Source};
 use ptmem::diagnostic::{Code, Diagnostic};
-use ptmem::profile::InputKind;
+use ptmem::profile::{InputKind, ReadOptions};
 use ptmem::report::{Acceptance, Format, RenderOptions};
 use ptmem::sides::Sides;
 use ptmem::verdict::{Gate, GrowthLimit, Level, Limits, NoBefore, Node, Thresholds, Verdict};
@@ -101,7 +101,7 @@ impl Gates<'_> {
                     alone.push(Alone { name: self.shown_name(name), result, quoted: Vec::new() });
                 }
                 Source::Leak(paths) => {
-                    let result = self.leaks(paths)?;
+                    let result = self.leaks(paths, gate)?;
                     alone.push(Alone { name: self.shown_name(name), result, quoted: Vec::new() });
                 }
             }
@@ -312,14 +312,16 @@ impl Gates<'_> {
             );
         }
         let options = DEFAULT_STACKS.options_of_one(config, &self.arguments.view, found.is_some())?;
+        let options = ReadOptions { ignore: thresholds.ignore.clone(), ..options };
         let readings = ranks::readings(path, found.as_deref(), Some(&thresholds), &self.arguments.view, &options)?;
         Ok(AloneResult::Snapshot(readings))
     }
 
-    fn leaks(&self, paths: &[String]) -> Result<AloneResult> {
+    fn leaks(&self, paths: &[String], gate: &GateRules) -> Result<AloneResult> {
         let paths: Vec<PathBuf> = paths.iter().map(|path| self.path(path)).collect();
         let view = &self.arguments.view;
         let reading = Grouping::default().reading(&self.loaded.config);
+        let reading = ReadOptions { ignore: self.limits(gate).ignore.unwrap_or_default(), ..reading };
         let strict = self.arguments.limits().over(&self.loaded.config.limits).strict.unwrap_or_default();
         leak::judged(&paths, reading, &self.loaded.config, strict, view.jobs).map(AloneResult::Leaks)
     }

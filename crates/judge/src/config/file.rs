@@ -37,6 +37,7 @@ macro_rules! table_with_limits {
             device_memory: Option<Size>,
             device_overhead: Option<Size>,
             min_headroom: Option<Size>,
+            ignore: Option<OneOrMore<Glob>>,
             $($(#[$attribute])* pub(super) $field: $type,)*
         }
 
@@ -56,6 +57,7 @@ macro_rules! table_with_limits {
                     device_memory: self.device_memory.as_ref().map(|size| size.0),
                     device_overhead: self.device_overhead.as_ref().map(|size| size.0),
                     min_headroom: self.min_headroom.as_ref().map(|size| size.0),
+                    ignore: self.ignore.take().map(|all| all.0.into_iter().map(|glob| glob.0).collect()),
                 }
             }
         }
@@ -202,6 +204,7 @@ macro_rules! from_text {
 
 from_text!(Size(u64), parse_size);
 from_text!(Settings(AllocatorSettings), str::parse::<AllocatorSettings>);
+from_text!(Glob(Pattern), Pattern::glob);
 from_text!(Label(Pattern), Pattern::search);
 from_text!(Search(Pattern), Pattern::search_code);
 from_text!(MetricName(Target), target);

@@ -112,7 +112,8 @@ impl Config {
     #[must_use]
     pub fn reading(&self) -> ReadOptions {
         let allocator_settings = self.allocator_settings.clone();
-        ReadOptions { max_input: self.max_input, allocator_settings, ..ReadOptions::default() }
+        let ignore = self.limits.ignore.clone().unwrap_or_default();
+        ReadOptions { max_input: self.max_input, allocator_settings, ignore, ..ReadOptions::default() }
     }
 }
 
@@ -174,6 +175,7 @@ fn key_at(text: &str, span: Range<usize>) -> Option<&str> {
 mod tests {
     use super::*;
     use crate::verdict::{Level, Maximum};
+    use ptmem_base::pattern::Pattern;
     use ptmem_compare::budget::DeviceMemory;
     use ptmem_trace::profile::Metric;
 
@@ -217,6 +219,7 @@ expires = 2026-12-31
 before = "small.json"
 after = "small.pkl"
 max-growth = ["peak=2%", "end=0"]
+ignore = ["*autotune*", "warm-up"]
 "#;
 
     #[test]
@@ -242,6 +245,8 @@ max-growth = ["peak=2%", "end=0"]
         let limits = config.gate("nightly").unwrap().limits.clone().over(&config.limits);
         let growth: Vec<_> = limits.growth.iter().map(ToString::to_string).collect();
         assert_eq!(growth, ["peak=2 %", "end=0 B", "stack:*attention*=0 B", "reserved=3 % + 1.00 GiB"]);
+        let ignored: Vec<_> = limits.ignore.iter().flatten().map(Pattern::as_str).collect();
+        assert_eq!(ignored, ["*autotune*", "warm-up"]);
         assert_eq!(Config::parse("").unwrap(), Config::default());
     }
 

@@ -1,7 +1,7 @@
 //! Doubts: reasons to trust no check of a kind, whatever the rules found. They come after all rules, in this order.
 
 use ptmem_base::units::Size;
-use ptmem_compare::diff::Diff;
+use ptmem_compare::diff::{Diff, Sides};
 use ptmem_trace::profile::{DeviceProfile, EndingKind, Profile, SupposedSizes, Unknown};
 use ptmem_trace::replay::HistoryKind;
 
@@ -15,6 +15,8 @@ pub(super) struct RunDoubt {
 
 /// The checks that a doubt makes inconclusive.
 enum Doubtful {
+    /// All of them.
+    All,
     /// Of growth.
     Growth,
     /// Of growth, unless memory no longer runs out.
@@ -27,15 +29,29 @@ enum Doubtful {
     NotExceeded,
 }
 
-/// The doubts about a comparison: both sides ran the same code, one program differs from run to run, or a side is not a whole run.
+/// The doubts about a comparison: both sides ran the same code, one program differs from run to run, a side is not a whole run, or
+/// phases to ignore are not left out.
 pub(super) fn of_diff(diff: &Diff) -> impl Iterator<Item = RunDoubt> {
-    [same_code(diff), not_repeatable(diff), after_is_partial(diff), before_is_partial(diff)].into_iter().flatten()
+    let Sides { before, after } = &diff.profiles;
+    let ignoring =
+        [ignores_otherwise(before, "before", Doubtful::Growth), ignores_otherwise(after, "after", Doubtful::All)];
+    let of_runs = [same_code(diff), not_repeatable(diff), after_is_partial(diff), before_is_partial(diff)];
+    of_runs.into_iter().chain(ignoring).flatten()
 }
 
-/// The doubt about one snapshot under absolute limits, or about a search for leaks.
+/// The doubts about one snapshot under absolute limits.
+pub(super) fn of_profile(profile: &Profile) -> impl Iterator<Item = RunDoubt> {
+    of_run(failure(profile)).into_iter().chain(ignores_otherwise(profile, "snapshot", Doubtful::All))
+}
+
+/// The doubt about a run under absolute limits, or about a search for leaks.
 pub(super) fn of_run(failure: Option<String>) -> Option<RunDoubt> {
     let reason = format!("the snapshot is not of a whole run: {}", failure?);
     Some(RunDoubt { reason, doubtful: Doubtful::NotExceeded })
+}
+
+fn ignores_otherwise(profile: &Profile, side: &str, doubtful: Doubtful) -> Option<RunDoubt> {
+    Some(RunDoubt { reason: format!("the {side} {}", profile.ignores_otherwise()?), doubtful })
 }
 
 fn same_code(diff: &Diff) -> Option<RunDoubt> {
@@ -98,6 +114,7 @@ impl RunDoubt {
 impl Doubtful {
     fn concerns(&self, check: &Check) -> bool {
         match self {
+            Self::All => true,
             Self::Growth => !check.limit.is_absolute,
             Self::GrowthBesideMended => !check.limit.is_absolute && check.excuse != Some(PassedBy::Mended),
             Self::LargeGrowth => !check.limit.is_absolute && check.differs_by_more_than_allowed(),

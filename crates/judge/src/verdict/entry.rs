@@ -3,7 +3,7 @@
 use ptmem_compare::diff::{DeviceDiff, Diff};
 use ptmem_trace::profile::{Metric, Profile};
 
-use super::doubts::{self, failure};
+use super::doubts;
 use super::ranks::ONE_RANK;
 use super::{
     About, Beside, Check, Excuse, GrownMost, Judge, Judgement, Level, NoBefore, Outcome, PeakChange, Thresholds, cause,
@@ -77,7 +77,7 @@ pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
     judge.imbalance_of_one(thresholds);
     judge.maxima(profile, &active, &[], thresholds, None);
     judge.growth_without_before(thresholds);
-    judge.distrust(doubts::of_run(failure(profile)));
+    judge.distrust(doubts::of_profile(profile));
     judge.finish(profile.diagnostics.iter(), thresholds.strict, many)
 }
 

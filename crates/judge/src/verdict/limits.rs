@@ -1,5 +1,6 @@
 //! All limits of a gate, as they are set at one place or several.
 
+use ptmem_base::pattern::Pattern;
 use ptmem_base::units::Size;
 use ptmem_compare::budget::DeviceMemory;
 
@@ -44,12 +45,14 @@ pub struct Limits {
     pub device_overhead: Option<u64>,
     /// Bytes of the device that must be left free.
     pub min_headroom: Option<u64>,
+    /// Phases whose allocations do not count.
+    pub ignore: Option<Vec<Pattern>>,
 }
 
 impl Limits {
-    /// Limits on figures.
+    /// Limits on figures, and patterns.
     pub(crate) fn count(&self) -> usize {
-        self.growth.len() + self.maximum.len()
+        self.growth.len() + self.maximum.len() + self.ignore.as_ref().map_or(0, Vec::len)
     }
 
     /// These limits, and those of `base` on figures that have none here.
@@ -70,6 +73,7 @@ impl Limits {
         limits.device_memory = limits.device_memory.or(base.device_memory);
         limits.device_overhead = limits.device_overhead.or(base.device_overhead);
         limits.min_headroom = limits.min_headroom.or(base.min_headroom);
+        limits.ignore = limits.ignore.or_else(|| base.ignore.clone());
         limits
     }
 
@@ -104,6 +108,7 @@ impl Limits {
             allow_oom: self.allow_oom.unwrap_or_default(),
             beside_workspaces: self.beside_workspaces.unwrap_or_default(),
             headroom,
+            ignore: self.ignore.clone().unwrap_or_default(),
             ..defaults
         })
     }

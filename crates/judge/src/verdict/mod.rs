@@ -25,6 +25,7 @@ mod stacks;
 mod threshold;
 mod words;
 
+use ptmem_base::pattern::Pattern;
 use ptmem_compare::budget::DeviceMemory;
 
 pub use accepted::{Accepted, Day};
@@ -100,6 +101,8 @@ pub struct Thresholds {
     pub headroom: Option<Headroom>,
     /// Growth is gated but the before is missing, so growth is not judged.
     pub no_before: Option<NoBefore>,
+    /// Phases whose allocations do not count: by these the profiles are read.
+    pub ignore: Vec<Pattern>,
     /// Whether this is one rank of several: what concerns all of them is then checked once, for all.
     pub one_of_ranks: bool,
 }
@@ -119,6 +122,7 @@ impl Default for Thresholds {
             beside_workspaces: false,
             headroom: None,
             no_before: None,
+            ignore: Vec::new(),
             one_of_ranks: false,
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ptmem_base::diagnostic::{self, Diagnostic};
+use ptmem_base::pattern::Pattern;
 use ptmem_base::text::{count, cut};
 use ptmem_snapshot::snapshot::{Action, Copier, Event, OwnPackage, RunFacts, Snapshot, StackId, Tables};
 use strum::IntoEnumIterator;
@@ -21,6 +22,7 @@ use crate::trace::Bucket;
 pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> Result<Profile, Error> {
     let mut devices = Vec::with_capacity(snapshot.devices.len());
     let mut diagnostics = Vec::new();
+    let mut ignores = true;
     let tags = DeviceTags::of_devices(&mut snapshot, options.unfold);
     let first_us = snapshot.devices.values().filter_map(|device| snapshot.events_of(device).first());
     let first_us = first_us.filter_map(Event::time).min();
@@ -28,9 +30,10 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
     let ended_us = last_us.filter_map(Event::time).max();
     for (&id, device) in &snapshot.devices {
         let events = snapshot.events_of(device);
-        let wanted = Wanted { tags: tags.get(&id), layout: options.layout };
+        let wanted = Wanted { tags: tags.get(&id), layout: options.layout, ignore: &options.ignore };
         let replay = replay::run_with(&snapshot, id, device, wanted)?;
         diagnostics.extend(replay.diagnostics.iter().cloned());
+        ignores &= replay.ignores;
         let mut device = DeviceProfile {
             device: id,
             events: events.len() as u64,
@@ -51,6 +54,7 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
         devices.push(device);
     }
     diagnostics.extend(nothing_recorded(&devices));
+    diagnostics.extend(not_ignored(&options.ignore, &devices));
     diagnostics.extend(not_read(&snapshot, &devices));
     let known_guesses = &options.rules.known_guesses;
     diagnostics.extend(snapshot.run.iter().flat_map(|run| remarks(run, known_guesses)));
@@ -58,8 +62,10 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
     let settings = std::mem::take(&mut snapshot.settings);
     let mut run = snapshot.run.take();
     run.iter_mut().for_each(|run| count_modules(run, options.unfold));
+    let ignored = if ignores { options.ignored() } else { Vec::new() };
     let mut profile = Profile {
         source,
+        ignored,
         settings,
         keeps_annotations: snapshot.keeps_annotations,
         ended_us,
@@ -87,6 +93,18 @@ fn nothing_recorded(devices: &[DeviceProfile]) -> Option<Diagnostic> {
     let message = "nothing is recorded and nothing is held on any device. Call \
                    torch.cuda.memory._record_memory_history() in this process before the step, and dump before disabling it";
     is_empty.then(|| Diagnostic::new(diagnostic::Code::EmptyRecording, None, message))
+}
+
+/// The diagnostic of patterns to ignore that match no phase.
+fn not_ignored(ignore: &[Pattern], devices: &[DeviceProfile]) -> Option<Diagnostic> {
+    let has_phase = |pattern: &&Pattern| {
+        let mut phases = devices.iter().flat_map(|device| device.phases.known_or_not());
+        phases.any(|phase| pattern.matches(&phase.name))
+    };
+    let unmatched = ignore.iter().filter(|pattern| !has_phase(pattern));
+    let unmatched: Vec<String> = unmatched.map(|pattern| format!("'{}'", pattern.as_str())).collect();
+    let message = format!("phases to ignore: none matches {}", unmatched.join(", "));
+    (!unmatched.is_empty()).then(|| Diagnostic::new(diagnostic::Code::PhasesIgnored, None, message))
 }
 
 /// The diagnostic of keys and actions that this version does not know.

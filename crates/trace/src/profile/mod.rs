@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{self, Diagnostic};
+use ptmem_base::pattern::Pattern;
 use ptmem_base::text::nearest;
 pub use ptmem_snapshot::snapshot::{AllocatorSettings, EndingKind, RunFacts, Tables};
 use ptmem_snapshot::snapshot::{Copier, FunctionsOfFile, Snapshot};
@@ -102,6 +103,8 @@ pub struct ReadOptions {
     pub device: Option<DeviceId>,
     /// Keeps the addresses of blocks and segments, for pictures.
     pub layout: bool,
+    /// Phases whose allocations do not count if they are freed within them.
+    pub ignore: Vec<Pattern>,
     /// The case to read, where the input holds the figures of several.
     pub case: Option<String>,
 }
@@ -127,6 +130,8 @@ pub struct Profile {
     pub raises: Vec<Raise>,
     /// How it was computed.
     pub options: ReadOptions,
+    /// The patterns of [`ReadOptions::ignore`] by which phases are left out of it.
+    pub ignored: Vec<String>,
     /// Allocator settings at the dump.
     pub settings: AllocatorSettings,
     /// True if the release keeps annotations in its snapshots.
@@ -145,7 +150,36 @@ pub struct Profile {
     facts: Option<Arc<Facts>>,
 }
 
+impl ReadOptions {
+    /// The patterns of phases to ignore, as they are written.
+    pub(crate) fn ignored(&self) -> Vec<String> {
+        self.ignore.iter().map(|pattern| pattern.as_str().to_owned()).collect()
+    }
+}
+
 impl Profile {
+    /// The reason why it does not leave out the phases to ignore, or leaves out others, as the end of a sentence about a side.
+    #[must_use]
+    pub fn ignores_otherwise(&self) -> Option<String> {
+        let asked = self.options.ignored();
+        if self.ignored == asked {
+            return None;
+        }
+        let list = |patterns: &[String]| patterns.iter().map(|text| format!("'{text}'")).collect::<Vec<_>>().join(", ");
+        Some(match (self.source.kind, self.ignored.is_empty()) {
+            (InputKind::Profile, true) => {
+                format!("was saved with the phases to ignore ({}): write it again from its snapshot", list(&asked))
+            }
+            (InputKind::Profile, false) => {
+                format!("was saved without the phases {}: write it again from its snapshot", list(&self.ignored))
+            }
+            (InputKind::Numbers, _) => format!("holds only figures, with the phases to ignore ({})", list(&asked)),
+            (InputKind::Snapshot | InputKind::Segments, _) => {
+                format!("lacks frees, so that phases cannot be left out ({})", list(&asked))
+            }
+        })
+    }
+
     /// Drops everything that a report on many profiles does not show, and moves the stacks to shared tables. The caller
     /// sets [`Profile::tables`] to these in the end.
     pub fn pool(&mut self, shared: &mut Tables) {

@@ -3,11 +3,11 @@
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_snapshot::snapshot::{Action, BlockSums, Device, DeviceCounters};
 
-use super::benchmarks::Benchmarks;
 use super::census::Census;
 use super::counters::{self, Counters};
 use super::figures::fragmentation;
 use super::layout::Layout;
+use super::left_out::LeftOut;
 use super::lifetimes::Lifetimes;
 use super::moves::Tracer;
 use super::out_of_memory;
@@ -39,15 +39,15 @@ pub(super) fn measure(
     let dump = Position::after(view.events().len());
     lifetimes.reconcile(dump);
     let events = view.events();
-    let benchmarks = Benchmarks::find(&snapshot.tables, events, &lifetimes);
+    let left_out = LeftOut::find(view, &lifetimes, wanted.ignore);
     let mut of_event = std::mem::take(&mut lifetimes.of_event);
-    benchmarks.leave_out(&mut of_event);
+    left_out.leave_out(&mut of_event);
     let placed = lifetimes.allocations.iter().filter(|_| wanted.layout);
     let addresses: Vec<u64> = placed.map(|one| lifetimes.addresses[one.place as usize]).collect();
     let tags = wanted.tags;
-    let tracer = Tracer { snapshot, events, lifetimes: &mut lifetimes, sizes: &sizes, tags, benchmarks: &benchmarks };
+    let tracer = Tracer { snapshot, events, lifetimes: &mut lifetimes, sizes: &sizes, tags, left_out: &left_out };
     let (trace, numbers) = tracer.trace(of_event, dump);
-    let placed = (0..).zip(&addresses).filter(|&(index, _)| !benchmarks.has(index));
+    let placed = (0..).zip(&addresses).filter(|&(index, _)| !left_out.has(index));
     let numbered = placed.map(|(index, &address)| (numbers.of(index), address)).collect();
     let layout = wanted.layout.then(|| Layout::new(view, numbered));
     let counters = counters::run(events, &snapshot.tables, &trace, pools);
@@ -58,21 +58,22 @@ pub(super) fn measure(
         sizes: &sizes,
         counters: &counters,
         trace: &trace,
-        benchmarks: &benchmarks,
+        left_out: &left_out,
         history: history(view, &lifetimes, &census, stated),
         end: final_state(device),
         freeing: if lifetimes.requests_complete { Action::FreeRequested } else { Action::FreeCompleted },
     };
     let mut figures = findings.figures()?;
-    let raises = Measure::ALL.map(|measure| benchmarks.raise(measure, &lifetimes.allocations, &trace));
+    let raises = Measure::ALL.map(|measure| left_out.raise(measure, &lifetimes.allocations, &trace));
     let contradictions = stated.map(|stated| stated::compare(stated, &mut figures, raises)).unwrap_or_default();
     let mut diagnostics = findings.diagnostics(&figures.checks);
     diagnostics.extend(contradictions.into_iter().map(|words| Diagnostic::new(Code::CountersDisagree, id, words)));
     let Lifetimes { allocations, .. } = lifetimes;
-    diagnostics.extend(benchmarks.diagnostic(id, &allocations, events.len()));
+    diagnostics.extend(left_out.diagnostics(id, &allocations, events.len()));
     let private_pools = private_pools::find(view);
     let actions = census.actions();
-    Ok(Replay { figures, actions, trace, allocations, addresses, layout, private_pools, diagnostics })
+    let ignores = !left_out.is_impossible;
+    Ok(Replay { ignores, figures, actions, trace, allocations, addresses, layout, private_pools, diagnostics })
 }
 
 /// The counters in the final state, by [`Measure`].
@@ -94,7 +95,7 @@ pub(super) struct Findings<'a> {
     pub(super) sizes: &'a Sizes,
     pub(super) counters: &'a Counters,
     pub(super) trace: &'a Trace,
-    benchmarks: &'a Benchmarks,
+    left_out: &'a LeftOut<'a>,
     pub(super) history: HistoryKind,
     /// The counters in the final state, by [`Measure`].
     end: [i128; 4],
@@ -128,8 +129,8 @@ impl Findings<'_> {
                     .then(|| fragmentation(counters.of(Measure::Reserved).peak, counters.active_at_reserved_peak)),
                 end: Some(fragmentation(self.end[Measure::Reserved as usize], self.end[Measure::Active as usize])),
             },
-            allocation_count: self.census.count(Action::Alloc) - self.benchmarks.count(),
-            free_count: self.census.count(self.freeing).saturating_sub(self.benchmarks.count()),
+            allocation_count: self.census.count(Action::Alloc) - self.left_out.count(),
+            free_count: self.census.count(self.freeing).saturating_sub(self.left_out.count()),
             allocated_total: u64::try_from(counters.allocated_total)
                 .map_err(|_| Error::Overflow { device: self.view.id, what: "allocated in total" })?,
             ooms: counters.ooms.iter().map(|&oom| self.oom(oom)).collect(),

@@ -13,13 +13,13 @@
 mod agreement;
 mod allocation;
 mod backing;
-mod benchmarks;
 mod census;
 mod counters;
 mod diagnose;
 mod figures;
 mod index_set;
 mod layout;
+mod left_out;
 mod lifetimes;
 mod measure;
 mod moves;
@@ -37,6 +37,7 @@ use std::collections::BTreeMap;
 
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Diagnostic;
+use ptmem_base::pattern::Pattern;
 use ptmem_snapshot::snapshot::{Action, BlockState, Device, Event, Snapshot};
 
 pub use crate::trace::{Origin, Position};
@@ -74,6 +75,8 @@ pub struct Replay {
     pub private_pools: Vec<PrivatePool>,
     /// Notes and warnings about it.
     pub diagnostics: Vec<Diagnostic>,
+    /// True if all is left out that was to be ignored.
+    pub ignores: bool,
 }
 
 /// Why a history cannot be replayed.
@@ -126,6 +129,8 @@ pub struct Wanted<'n> {
     pub tags: Option<&'n DeviceTags>,
     /// Whether to keep the addresses of blocks and segments.
     pub layout: bool,
+    /// The phases whose allocations do not count if they are freed within them.
+    pub ignore: &'n [Pattern],
 }
 
 /// The same with more than the figures.

@@ -4,7 +4,7 @@ use foldhash::{HashMap, HashMapExt};
 use ptmem_base::interner::Interner;
 use ptmem_snapshot::snapshot::{Action, Event, Snapshot};
 
-use super::benchmarks::Benchmarks;
+use super::left_out::LeftOut;
 use super::lifetimes::{Lifetimes, NONE};
 use super::sizes::Sizes;
 use super::{Allocation, Position};
@@ -18,15 +18,15 @@ pub(super) struct Tracer<'r> {
     pub(super) lifetimes: &'r mut Lifetimes,
     pub(super) sizes: &'r Sizes,
     pub(super) tags: Option<&'r DeviceTags>,
-    pub(super) benchmarks: &'r Benchmarks,
+    pub(super) left_out: &'r LeftOut<'r>,
 }
 
 /// The numbers of blocks by the indices of their allocations. Those that are older than the history have the first ones;
-/// the others follow in the order of their allocations, without those of benchmarks.
+/// the others follow in the order of their allocations, without those that are left out.
 pub(super) struct Numbers<'r> {
     /// The indices of the older ones, in order, and their numbers.
     older: Vec<(u32, u32)>,
-    benchmarks: &'r Benchmarks,
+    left_out: &'r LeftOut<'r>,
 }
 
 impl Numbers<'_> {
@@ -34,7 +34,7 @@ impl Numbers<'_> {
         match self.older.binary_search_by_key(&index, |&(older, _)| older) {
             Ok(place) => self.older[place].1,
             Err(before) => {
-                index - self.benchmarks.before(index) + u32::try_from(self.older.len() - before).unwrap_or(u32::MAX)
+                index - self.left_out.before(index) + u32::try_from(self.older.len() - before).unwrap_or(u32::MAX)
             }
         }
     }
@@ -130,7 +130,7 @@ impl<'r> Tracer<'r> {
         let latest = vec![u32::MAX; self.snapshot.tables.stacks().len()];
         let mut classes = Classes { all: Interner::default(), latest };
         let all = 0..u32::try_from(self.lifetimes.allocations.len()).unwrap_or(u32::MAX);
-        for index in all.filter(|&index| !self.benchmarks.has(index)) {
+        for index in all.filter(|&index| !self.left_out.has(index)) {
             let class = self.class(index, dump);
             self.lifetimes.allocations[index as usize].place = classes.number(class);
         }
@@ -177,7 +177,7 @@ impl<'r> Tracer<'r> {
         let mut numbers: Vec<(u32, u32)> =
             older.into_iter().zip(0..).map(|((.., index), number)| (index, number)).collect();
         numbers.sort_unstable();
-        Numbers { older: numbers, benchmarks: self.benchmarks }
+        Numbers { older: numbers, left_out: self.left_out }
     }
 }
 

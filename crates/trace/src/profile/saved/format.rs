@@ -28,6 +28,9 @@ pub(super) struct SavedProfile<D> {
     pub(super) ended_us: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) run: Option<RunFacts>,
+    /// The patterns by which phases are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) ignored: Vec<String>,
     pub(super) devices: Vec<SavedDevice<D>>,
     pub(super) diagnostics: Vec<SavedDiagnostic>,
     /// Stacks refer to them by their places.

@@ -54,6 +54,7 @@ pub(in crate::profile) fn read(
         ended_us: saved.ended_us,
         devices,
         run: saved.run,
+        ignored: saved.ignored,
         // A note of a newer version affects no figure.
         diagnostics: saved
             .diagnostics

@@ -50,6 +50,7 @@ fn saved_profile<'p>(profile: &'p Profile, raises: &[Raise]) -> SavedProfile<&'p
         keeps_annotations: profile.keeps_annotations,
         ended_us: profile.ended_us,
         run: profile.run.clone(),
+        ignored: profile.ignored.clone(),
         devices,
         diagnostics: diagnostics
             .map(|found| SavedDiagnostic { found: found.clone(), severity: found.severity() })
