@@ -467,6 +467,81 @@ fn a_stored_before_is_updated_by_its_gate() {
     assert!(text(&output.stderr).contains("'train' has no stored before"), "{}", text(&output.stderr));
 }
 
+#[test]
+fn repeated_runs_tell_how_far_figures_differ_and_which_limits_are_calm() {
+    let checkout = Checkout::new("before.pkl");
+    let [runs, before, after] =
+        [checkout.folder.path().join("runs"), fixtures().join("before.pkl"), fixtures().join("after.pkl")];
+    // The second run differs from the others.
+    let script = format!(
+        "pwd >> '{runs}'\nif [ $(wc -l < '{runs}') = 2 ]; then cp '{after}' \"$PTMEM_SNAPSHOT\"; else cp '{before}' \"$PTMEM_SNAPSHOT\"; fi\n",
+        runs = runs.display(),
+        before = before.display(),
+        after = after.display()
+    );
+    checkout.write("run.sh", &script);
+    let limits = "max-growth = { peak = \"5%\", end = \"1GiB\", stack = \"1GiB\" }\n";
+    checkout.write("ptmem.toml", &format!("{GATE}{limits}"));
+    let output = checkout.run(&["--repeat", "3"]);
+    let table = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{table}{}", text(&output.stderr));
+    assert_eq!((checkout.runs(), checkout.worktrees()), (3, 1), "no base is recorded");
+    assert!(text(&output.stderr).contains("recorded: run 3 of 3"), "{}", text(&output.stderr));
+    for expected in
+        ["5 % fails 2 of 6 pairs", "1.00 GiB fails 0 of 6 pairs", "53.80 MiB", "19.2 %", "not looked at   stack"]
+    {
+        assert!(table.contains(expected), "{expected}: {table}");
+    }
+    let lines: Vec<&str> =
+        table.lines().map(str::trim_start).skip_while(|line| *line != "[gate.train.max-growth]").collect();
+    let lines: Vec<&str> =
+        lines.into_iter().take_while(|line| line.starts_with('[') || line.contains(" = \"")).collect();
+    assert!(
+        lines.contains(&"peak = \"50%\"") && lines.iter().any(|line| line.contains("# noisy by nature")),
+        "{table}"
+    );
+    // Pasted, they are calm on the largest difference.
+    checkout.copies("after.pkl");
+    checkout.write("ptmem.toml", GATE);
+    assert_eq!(checkout.run(&[]).status.code(), Some(1));
+    checkout.write("ptmem.toml", &format!("{GATE}{}\n", lines.join("\n")));
+    assert_eq!(checkout.run(&[]).status.code(), Some(0), "{lines:?}");
+}
+
+#[test]
+fn repeated_runs_are_reported_in_formats_that_judge_nothing() {
+    let checkout = Checkout::new("before.pkl");
+    let stored = "[gate.stored]\nbefore = \"a.pkl\"\nafter = \"b.pkl\"\n";
+    checkout.write("ptmem.toml", &format!("{GATE}{stored}"));
+    let output = checkout.run(&["--repeat", "2", "--format", "json"]);
+    assert!(text(&output.stderr).contains("'stored' has no 'record', and is left out"), "{}", text(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    check_json(&json);
+    let gate = &json["gates"][0];
+    assert_eq!((&gate["name"], &gate["runs"], &gate["simulated"]), (&"train".into(), &2.into(), &false.into()));
+    let reserved = gate["proposed"].as_array().unwrap().iter().find(|of| of["metric"] == "reserved").unwrap();
+    assert!(reserved["limit"] == "0" && reserved["noise"].is_string(), "{gate}");
+    for (arguments, expected) in [
+        (&["--repeat", "2", "--format", "junit"][..], "--format junit: not used, because --repeat judges nothing"),
+        (&["--repeat", "2", "stored"], "none of the gates is recorded here"),
+        (&["--repeat", "1"], "1 is not in 2.."),
+        (&["--repeat", "2", "--base", "HEAD"], "cannot be used with"),
+    ] {
+        let output = checkout.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(expected), "{arguments:?}: {}", text(&output.stderr));
+    }
+    // Of a run that fails, nothing is known.
+    checkout.write("run.sh", "exit 7\n");
+    let output = checkout.run(&["train", "--repeat", "2"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("[gate.train] the working tree cannot be recorded"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
 /// Asks a process to end, as Ctrl-C does.
 fn interrupt(child: &std::process::Child) {
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());

@@ -102,9 +102,7 @@ fn an_improvement_beyond_a_limit_on_both_sides_fails_until_it_is_recorded() {
         assert!(!shown.contains("--allow-raise"), "{format}: {shown}");
     }
     let shown = String::from_utf8(run(folder.path(), &["gate"]).stdout).unwrap();
-    assert!(
-        shown.contains("to accept it for good, record it as the new before:\n  ptmem gate stored --update\n")
-    );
+    assert!(shown.contains("to accept it for good, record it as the new before:\n  ptmem gate stored --update\n"));
     let output = succeeds(folder.path(), &["gate", "--update"]);
     assert!(stderr(&output).contains("base.json updated: device 0 peak -53.80 MiB (-16.1 %)"), "{}", stderr(&output));
     succeeds(folder.path(), &["gate"]);

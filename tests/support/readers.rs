@@ -113,7 +113,7 @@ pub fn contract(json: &Value) -> &'static Contract {
                 Contract { open: validator(&schema), closed: validator(&closed(&schema)) },
             )
         };
-        ["profile", "saved", "diff", "suite", "gate", "leak", "ranks", "history", "fit", "settings"]
+        ["profile", "saved", "diff", "suite", "gate", "leak", "ranks", "history", "fit", "settings", "repeat"]
             .map(contract)
             .into()
     });

@@ -45,10 +45,11 @@ impl View {
 }
 
 /// The formats that have a place for several profiles.
-const FORMATS: [Format; 5] = [Format::Table, Format::Json, Format::Markdown, Format::Html, Format::Csv];
+pub(crate) const STUDY_FORMATS: [Format; 5] =
+    [Format::Table, Format::Json, Format::Markdown, Format::Html, Format::Csv];
 
 fn format() -> impl TypedValueParser<Value = Format> {
-    let values = FORMATS.iter().filter_map(ValueEnum::to_possible_value);
+    let values = STUDY_FORMATS.iter().filter_map(ValueEnum::to_possible_value);
     PossibleValuesParser::new(values).try_map(|name| Format::from_str(&name, false))
 }
 
@@ -60,7 +61,7 @@ pub(crate) struct StudyView {
     #[arg(long, value_parser = format(), default_value = "table")]
     pub(crate) format: Format,
     /// Also write the result to a file, in any of the formats; - is standard output. Repeatable
-    #[arg(long, value_name = "FORMAT=PATH", value_parser = |text: &str| Export::parse(text, &FORMATS))]
+    #[arg(long, value_name = "FORMAT=PATH", value_parser = |text: &str| Export::parse(text, &STUDY_FORMATS))]
     pub(crate) export: Vec<Export>,
     /// List N stacks and sum the rest in one row; 0 lists all
     #[arg(long, value_name = "N", default_value_t = 10)]

@@ -26,7 +26,7 @@ use super::ci::Folder;
 use super::of_base::{Missing, OfBase};
 use super::parts::{self, Alone, AloneResult, Part};
 use super::rules::{self, Change, Edited};
-use super::sides::{Plan, Recordings};
+use super::sides::{Plan, Recordings, WORKING_TREE};
 use super::update::{accepting, improvement, storing, update};
 use super::{GateArguments, UNNAMED, Unrecorded};
 
@@ -134,12 +134,12 @@ impl Gates<'_> {
     }
 
     /// The folder that the paths of a gate begin at: that of a command is the working directory.
-    fn folder_of(&self, name: &str) -> &Path {
+    pub(super) fn folder_of(&self, name: &str) -> &Path {
         if name == UNNAMED && !self.arguments.command.is_empty() { Path::new("") } else { &self.loaded.folder }
     }
 
     /// The name of a gate in reports: a command needs none.
-    fn shown_name(&self, name: &str) -> Option<String> {
+    pub(super) fn shown_name(&self, name: &str) -> Option<String> {
         self.arguments.command.is_empty().then(|| name.to_owned())
     }
 
@@ -148,13 +148,18 @@ impl Gates<'_> {
         self.arguments.limits().over(&gate.limits).over(&self.loaded.config.limits)
     }
 
-    /// A comparison of two recordings, with a limit in any case.
-    fn pair(&self, name: &str, gate: &GateRules, before: PathBuf, after: PathBuf) -> Result<Pair> {
+    /// The limits of a gate that compares: one limit in any case.
+    pub(super) fn growth_limits(&self, gate: &GateRules) -> Limits {
         let mut limits = self.limits(gate);
         if !limits.growth.iter().any(|limit| limit.level == Level::Fail) {
             limits.growth.extend(GrowthLimit::parse(DEFAULT_LIMIT, Level::Fail));
         }
-        Pair::new(self.shown_name(name), before, after, &limits, self.loaded)
+        limits
+    }
+
+    /// A comparison of two recordings.
+    fn pair(&self, name: &str, gate: &GateRules, before: PathBuf, after: PathBuf) -> Result<Pair> {
+        Pair::new(self.shown_name(name), before, after, &self.growth_limits(gate), self.loaded)
     }
 
     /// A comparison of files that were recorded elsewhere.
@@ -181,7 +186,7 @@ impl Gates<'_> {
         base: &BaseCommit,
         paths: Sides<PathBuf>,
     ) -> Result<Pair> {
-        let after = self.arguments.head.as_deref().unwrap_or("working tree");
+        let after = self.arguments.head.as_deref().unwrap_or(WORKING_TREE);
         let names = Sides { before: format!("base {}", base.short()), after: after.to_owned() };
         Ok(self.pair(plans.after.name, gate, paths.before, paths.after)?.called(names))
     }
@@ -199,7 +204,7 @@ impl Gates<'_> {
         let before = match of_base.recording(name, self) {
             Ok(before) => before,
             Err(missing) => {
-                let after = required(recordings.after(&after)?, recordings, name, None)?;
+                let after = required(recordings.after(&after, WORKING_TREE)?, recordings, name, None)?.path;
                 return Ok(Sources::WithoutBefore { after, reason: missing.reason(gate, self), quoted: Vec::new() });
             }
         };
@@ -213,7 +218,7 @@ impl Gates<'_> {
         let (attempts, was_kept) = recordings.both(of_base.commit, &plans, false)?;
         let name_of_base = recordings.name_of_base(of_base.commit, &plans.before, false);
         let failed_before = attempts.before?;
-        let after = required(attempts.after?, recordings, name, failed_before.as_ref().err())?;
+        let after = required(attempts.after?, recordings, name, failed_before.as_ref().err())?.path;
         match failed_before {
             Ok(before) => {
                 let pair = self.pair_of_recorded(&plans, gate, of_base.commit, Sides { before: before.path, after })?;
@@ -334,7 +339,7 @@ impl Gates<'_> {
         for (name, gate) in &self.rules {
             let (Source::Recorded(recording), Some(recordings)) = (&gate.source, &self.recordings) else { continue };
             let plan = Plan { name, recording, folder: self.folder_of(name) };
-            let path = required(recordings.after(&plan)?, recordings, name, None)?;
+            let path = required(recordings.after(&plan, WORKING_TREE)?, recordings, name, None)?.path;
             profile::save(&first_file(&path)?, &folder.profile(name)?, &self.loaded.config)?;
         }
         output::print_note("a push is recorded for the trend, and not judged");
@@ -398,14 +403,14 @@ fn first_file(path: &Path) -> Result<PathBuf> {
 }
 
 /// The recording of a side that must have one.
-fn required(
+pub(super) fn required(
     attempt: std::result::Result<Recorded, Failure>,
     recordings: &Recordings,
     name: &str,
     failed_before: Option<&Failure>,
-) -> Result<PathBuf> {
+) -> Result<Recorded> {
     let failure = match attempt {
-        Ok(recorded) => return Ok(recorded.path),
+        Ok(recorded) => return Ok(recorded),
         Err(failure) => failure,
     };
     let too = failed_before.map(|_| "; the base cannot be recorded, either").unwrap_or_default();

@@ -6,6 +6,7 @@ mod gates;
 mod ignored;
 mod of_base;
 mod parts;
+mod repeat;
 mod rules;
 mod secrets;
 mod sides;
@@ -60,6 +61,16 @@ pub(crate) struct GateArguments {
     /// PTMEM_SNAPSHOT names [default: 1..3]
     #[arg(long, value_name = "STEPS", value_parser = recorder::steps, help_heading = heading::SEARCHED)]
     steps: Option<String>,
+    /// Record the after N times, and print how far each metric differs, how often the limits would have failed, and limits
+    /// that would have been calm
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(2..),
+        help_heading = heading::SEARCHED,
+        conflicts_with_all = UNUSED_BY_REPEAT
+    )]
+    repeat: Option<u32>,
     /// Rewrite the stored befores of these gates from their afters; figures can only fall
     #[arg(long, help_heading = heading::STORED, conflicts_with_all = ["head", "ci", "command", "device"])]
     update: bool,
@@ -93,6 +104,25 @@ pub(crate) struct GateArguments {
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
+
+/// Options about a base, a verdict or its report, which repeated recordings have not.
+const UNUSED_BY_REPEAT: [&str; 15] = [
+    "base",
+    "no_cache",
+    "update",
+    "max",
+    "min_delta",
+    "device_memory",
+    "min_headroom",
+    "strict",
+    "exit_zero",
+    "approve_label",
+    "ci",
+    "comment",
+    "top",
+    "source",
+    "jobs",
+];
 
 /// Checks the name of a card, or that of no simulated one.
 fn gpu(text: &str) -> Result<String, String> {
@@ -183,7 +213,7 @@ impl GateArguments {
         match &self.ci {
             Some(Some(folder)) => Some(folder.clone()),
             Some(None) => Some(default_folder()),
-            None if git::is_ci_job() && !self.update => Some(default_folder()),
+            None if git::is_ci_job() && !self.update && self.repeat.is_none() => Some(default_folder()),
             None => None,
         }
     }
@@ -235,6 +265,8 @@ fn answer(
     let rules = arguments.gates(&place, &loaded)?;
     let is_recorded = rules.values().any(|gate| matches!(gate.source, Source::Recorded(_)));
     let occasion = match base::occasion(&place, arguments.base.as_deref()) {
+        // Runs of the after alone need no base.
+        _ if arguments.repeat.is_some() => None,
         Ok(occasion) => Some(occasion),
         Err(error) if is_recorded || arguments.base.is_some() => return Err(error),
         // Files are compared without a repository, too.
@@ -246,10 +278,11 @@ fn answer(
     };
     let recordings = recorder.map(|recorder| Recordings::new(recorder, &place, !arguments.no_cache)).transpose()?;
     let gates = Gates { arguments, place, loaded: &loaded, rules, recordings, folder, output };
-    match occasion {
-        Some(Occasion::Push) => gates.keep(),
-        Some(Occasion::Change(base)) => gates.judge(Some(&base)),
-        None => gates.judge(None),
+    match (arguments.repeat, occasion) {
+        (Some(count), _) => gates.repeat(count),
+        (None, Some(Occasion::Push)) => gates.keep(),
+        (None, Some(Occasion::Change(base))) => gates.judge(Some(&base)),
+        (None, None) => gates.judge(None),
     }
 }
 

@@ -30,6 +30,9 @@ const EXPECTED_MEMORY: u64 = 3 << 30;
 /// How the names of the recordings of bases begin.
 const OF_BASES: &str = "base-";
 
+/// The after in words.
+pub(super) const WORKING_TREE: &str = "working tree";
+
 /// Recordings of bases that are kept for a repository.
 const MOST_KEPT: usize = 32;
 
@@ -93,10 +96,10 @@ impl Recordings {
         format!("{OF_BASES}{:016x}", key.finish())
     }
 
-    /// Records the working tree alone.
-    pub(super) fn after(&self, plan: &Plan<'_>) -> Attempt {
+    /// Records the working tree alone, as what it is shown.
+    pub(super) fn after(&self, plan: &Plan<'_>, shown: &str) -> Attempt {
         let _hold = Hold::new();
-        self.record(&self.place_of_after(plan), false)
+        self.record(&self.place_of_after(plan, shown), false)
     }
 
     /// Records both sides, or the after alone if the recording of the base is kept.
@@ -107,7 +110,7 @@ impl Recordings {
         counters: bool,
     ) -> Result<(Sides<Attempt>, bool)> {
         let _hold = Hold::new();
-        let after = self.place_of_after(&plans.after);
+        let after = self.place_of_after(&plans.after, WORKING_TREE);
         let name = self.name_of_base(base, &plans.before, counters);
         if let Some(kept) = self.recorder.kept(&name).filter(|_| self.uses_kept) {
             output::print_note(&format!(
@@ -132,9 +135,9 @@ impl Recordings {
         Ok((Sides { before, after }, false))
     }
 
-    fn place_of_after<'a>(&'a self, plan: &'a Plan<'a>) -> Side<'a> {
+    fn place_of_after<'a>(&'a self, plan: &'a Plan<'a>, shown: &str) -> Side<'a> {
         let name = Self::name_of_after(plan.name);
-        let part = Part { name: "working tree".to_owned(), last: self.last(&name) };
+        let part = Part { name: shown.to_owned(), last: self.last(&name) };
         Side { name, root: &self.repository.root, part, plan }
     }
 

@@ -116,6 +116,12 @@ impl Metric {
         self.row().point
     }
 
+    /// Why it differs between runs of the same code, where that is its nature.
+    #[must_use]
+    pub fn noise(self) -> Option<&'static str> {
+        (self.measure() == Measure::Reserved).then_some("follows addresses, and when other streams free")
+    }
+
     /// The value on a device, in bytes; `None` where it cannot be known.
     #[must_use]
     pub fn value(self, device: &DeviceProfile) -> Option<u64> {
