@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ._program import ToolError, program, version
     from ._recording import Recording, record, start
     from ._result import MemoryVerdictError, Result
+    from ._serve import serve
     from .results import Comparison, Leaks, Ranks, Snapshot, Suite
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "program",
     "record",
     "save_profile",
+    "serve",
     "show",
     "show_ranks",
     "start",
@@ -81,6 +83,7 @@ _PLACES = {
     "_program": ("ToolError", "program", "version"),
     "_recording": ("Recording", "record", "start"),
     "_result": ("MemoryVerdictError", "Result"),
+    "_serve": ("serve",),
     "results": ("Comparison", "Leaks", "Ranks", "Snapshot", "Suite"),
 }
 

@@ -22,16 +22,15 @@ def on_oom(path: PathLike, *, max_entries: int = MAX_ENTRIES, stacks: Stacks = "
     history = History(import_torch(), max_entries, stacks)
     history.begin()
     process = os.getpid()
-    target = os.fspath(path)
+    # A forked child is not the one that asked.
+    history.watch_failures(lambda: write_failure(history, os.fspath(path)) if os.getpid() == process else None)
 
-    def write() -> None:
-        # Inside the allocator's error path nothing may raise, and a forked child is not the one that asked.
-        with contextlib.suppress(Exception):
-            if os.getpid() == process:
-                history.facts.note_rank()
-                history.write(path_of_rank(target, history.facts.rank), "oom")
 
-    history.watch_failures(write)
+def write_failure(history: History, path: str) -> None:
+    """Writes what there is where memory ran out: inside the allocator's error path, where nothing may raise."""
+    with contextlib.suppress(Exception):
+        history.facts.note_rank()
+        history.write(path_of_rank(path, history.facts.rank), "oom")
 
 
 class _Training:

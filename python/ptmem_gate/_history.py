@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from typing import Any, Callable, Literal, Optional
 
 from ._facts import (
@@ -12,6 +14,8 @@ from ._facts import (
     collector_paused,
     gpu_of,
     has_xpu,
+    lack_of_cpp_names,
+    last_line,
     native,
     write,
     write_figures,
@@ -61,6 +65,8 @@ class History:
         #: The facts about the run in the snapshot.
         self.facts = Facts("ptmem_gate", None)
         self.facts.calls = OutermostCalls(allocations_of_devices)
+        #: Why C++ frames have no names here, once that was asked; empty if they have.
+        self._unnamed: Optional[str] = None
         #: Facts about the program that hooks collect, if requested.
         self.watch: Optional[Watch] = None
 
@@ -78,7 +84,7 @@ class History:
         record = gpu_of(self.torch).memory._record_memory_history
         self.facts.torch = self.torch
         with collected():
-            options: dict[str, Any] = {"max_entries": self.max_entries, "stacks": self.stacks, "clear_history": True}
+            options: dict[str, Any] = {"max_entries": self.max_entries, "stacks": self._frames(), "clear_history": True}
             try:
                 record(**options, record_pinned_host_memory=True)  # PyTorch 2.14 and later
             except TypeError:
@@ -89,12 +95,21 @@ class History:
             self.facts.begin()
         self.is_on = True
 
+    def _frames(self) -> Stacks:
+        """The frames to record: those of Python alone where C++ frames would make the snapshot fail."""
+        if self.stacks == "all" and self._unnamed is None:
+            if names_frames_itself(self.torch):
+                # Takes no seconds, and cannot fail as addr2line does. It is read when PyTorch first names a frame.
+                os.environ.setdefault("TORCH_SYMBOLIZE_MODE", "dladdr")
+            self._unnamed = lack_of_cpp_names(self.torch) or ""
+        return "python" if self._unnamed else self.stacks
+
     def _restart_before_2_8(self, record: Callable[..., None]) -> None:
         if self.is_on:
             # Some of these releases keep the old events unless it was off in between.
             record(self._off)
         try:
-            record(max_entries=self.max_entries, stacks=self.stacks)
+            record(max_entries=self.max_entries, stacks=self._frames())
         except TypeError:  # PyTorch 2.0, which records no C++ frames
             self._off = False
             record(True, trace_alloc_max_entries=self.max_entries, trace_alloc_record_context=True)
@@ -109,7 +124,13 @@ class History:
     def write(self, path: str, ending: str = "whole", message: str = "") -> Optional[str]:
         """Writes the snapshot with the facts about the run; returns what is missing, if anything."""
         with collector_paused():
-            snapshot = self.facts.snapshot(ending, message)
+            try:
+                snapshot = self.facts.snapshot(ending, message)
+            except RuntimeError as error:
+                raise RecordingError(
+                    f"{path} was not written: PyTorch cannot give its history: {last_line(error)}; "
+                    'record with stacks="python", or set TORCH_SYMBOLIZE_MODE=dladdr'
+                ) from error
             if self.watch is not None:
                 self.watch.add_to(snapshot)
             # A history that was on before the recording stays on.
@@ -119,20 +140,26 @@ class History:
         return self._lacks(snapshot)
 
     def _lacks(self, snapshot: Any) -> Optional[str]:
+        lacks = []
+        if self._unnamed:
+            lacks.append(
+                f"PyTorch cannot name C++ frames here ({self._unnamed}): only Python frames were recorded; "
+                'record the other side of a comparison with stacks="python"'
+            )
         traces = snapshot.get("device_traces", []) if isinstance(snapshot, dict) else []
-        for device, events in enumerate(traces):
-            if len(events) >= self.max_entries:
-                return (
-                    f"the history of device {device} is full: it holds the last {len(events):,} events, and the "
-                    "beginning may be lost; give a larger max_entries, or record fewer steps"
-                )
-        return None
+        full = [device for device, events in enumerate(traces) if len(events) >= self.max_entries]
+        lacks.extend(
+            f"the history of device {device} is full: it holds the last {len(traces[device]):,} events, and the "
+            "beginning may be lost; give a larger max_entries, or record fewer steps"
+            for device in full[:1]
+        )
+        return "; ".join(lacks) or None
 
     def watch_failures(self, observer: Callable[[], None]) -> None:
-        """Calls the observer when memory has run out. PyTorch cannot remove an observer."""
+        """Calls the observer when memory has run out, once the GPU is in use. PyTorch cannot remove an observer."""
         attach = native(self.torch, "attach_out_of_memory_observer")
         if attach is not None:
-            attach(lambda *_: observer())
+            gpu_of(self.torch)._lazy_call(lambda: attach(lambda *_: observer()))
 
     def has_gpu(self) -> bool:
         """Asks the driver, so only where the program will not fork any more."""
@@ -168,6 +195,11 @@ class Figures(History):
     def write(self, path: str, ending: str = "whole", message: str = "") -> Optional[str]:
         write_figures(path, self.facts.figures(self._peaks, ending, message))
         return None
+
+
+def names_frames_itself(torch: Any) -> bool:
+    """True for releases that find the names of C++ frames without addr2line: PyTorch 2.8 and later."""
+    return tuple(int(part) for part in re.findall(r"\d+", str(torch.__version__))[:2]) >= (2, 8)
 
 
 def checked(stacks: Stacks) -> Stacks:

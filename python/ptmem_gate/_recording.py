@@ -153,6 +153,8 @@ class Recording(ContextDecorator):
         self._by_hand = False
         self._written = False
         self._failed = False
+        #: Why the snapshot of the last step could not be written: the program goes on.
+        self._problem: Optional[RecordingError] = None
         self._optimizer: Optional[int] = None
         self._hook: Any = None
         asked = (self.span.first, self.span.last) if self.span else None
@@ -221,6 +223,8 @@ class Recording(ContextDecorator):
         if os.getpid() != self._process:
             return  # A forked child that leaves the block is not the one that records.
         try:
+            if self._problem is not None and error is None:
+                raise self._problem
             if not self._written and not (self._failed and self._history.is_out_of_memory(error)):
                 self._write_at_end(error)
         finally:
@@ -237,9 +241,13 @@ class Recording(ContextDecorator):
                 f"{self.path} was not written: no GPU was found; "
                 f"to record on a simulated one: ptmem simulate -- {command}"
             ) from error
-        if reason is None:
-            self._write("exception" if is_failure else "whole", last_line(error) if error and is_failure else "")
-            if self.span is not None and self.steps < self.span.last and not is_failure:
+        if reason is None and is_failure:
+            # The error of the program is its own.
+            with contextlib.suppress(RecordingError):
+                self._write("exception", last_line(error) if error else "")
+        elif reason is None:
+            self._write("whole")
+            if self.span is not None and self.steps < self.span.last:
                 _warn(f"the program made {self.steps} steps, and {self.span.last} were to be recorded")
         elif error is None:
             raise RecordingError(reason)
@@ -302,7 +310,10 @@ class Recording(ContextDecorator):
         if not self._written:
             self._facts.end_step()
         if self.span is not None and number == self.span.last and self._nothing_recorded() is None:
-            self._write("whole")
+            try:
+                self._write("whole")
+            except RecordingError as error:
+                self._problem = error
             # Stops recording, so that later events take no memory.
             self._history.stop()
 

@@ -61,6 +61,10 @@ class FakeTorch:
         self.max_entries = 0
         self.stacks = ""
         self.counted = 0
+        #: Errors of a snapshot, and of naming C++ frames; and how often that was tried.
+        self.snapshot_error = ""
+        self.symbol_error = ""
+        self.symbolized = 0
         #: Addresses of the blocks that are held, and the number of frees.
         self.held: list[int] = []
         self.freed = 0
@@ -152,9 +156,17 @@ class FakeTorch:
 
     def snapshot(self) -> dict[str, Any]:
         self.calls.append("dump")
+        if self.snapshot_error:
+            raise RuntimeError(self.snapshot_error)
         blocks = [{"address": place, "size": 512, "state": "active_allocated"} for place in self.held]
         segments = [{"device": 0, "address": 0, "blocks": blocks}]
         return {"segments": segments, "device_traces": [[Event(event) for event in self.events]]}
+
+    def symbolize(self, tracebacks: list[str]) -> list[str]:
+        self.symbolized += 1
+        if self.symbol_error:
+            raise ValueError(self.symbol_error)
+        return tracebacks
 
     def memory_stats(self, device: int) -> dict[str, Any]:
         peak = max(self.highest, self.allocated)
@@ -206,7 +218,8 @@ class FakeTorch:
             OutOfMemoryError=OutOfMemoryError,
         )
         core = SimpleNamespace(
-            **{f"_{self.kind}_memoryStats": self.memory_stats, f"_{self.kind}_resetPeakMemoryStats": self.reset_peaks}
+            _profiler=SimpleNamespace(gather_traceback=lambda **_: "", symbolize_tracebacks=self.symbolize),
+            **{f"_{self.kind}_memoryStats": self.memory_stats, f"_{self.kind}_resetPeakMemoryStats": self.reset_peaks},
         )
         self.core = core
         setattr(core, f"_{self.kind}_attach_out_of_memory_observer", self.observers.append)

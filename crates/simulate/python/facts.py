@@ -360,6 +360,24 @@ def has_xpu(torch: Any) -> bool:
     return is_compiled() and hasattr(getattr(xpu, "memory", None), "_record_memory_history")
 
 
+def lack_of_cpp_names(torch: Any) -> Optional[str]:
+    """Why PyTorch cannot name C++ frames here; None if it can, or cannot be asked.
+
+    It reads line numbers from the output of addr2line, and a snapshot fails where that is missing or prints another
+    text. A process that has failed so once must not try again: it may wait forever, or give frames the names of others.
+    """
+    profiler = getattr(torch._C, "_profiler", None)
+    gather = getattr(profiler, "gather_traceback", None)
+    symbolize = getattr(profiler, "symbolize_tracebacks", None)
+    if gather is None or symbolize is None:
+        return None
+    try:
+        symbolize([gather(python=False, script=False, cpp=True)])
+    except (RuntimeError, ValueError) as error:
+        return last_line(error)
+    return None
+
+
 def native(torch: Any, name: str) -> Any:
     """A function of PyTorch's binary for these GPUs; None if the release lacks it."""
     return getattr(torch._C, f"_{kind_of(torch)}_{name}", None)

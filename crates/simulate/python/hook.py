@@ -251,6 +251,8 @@ class Recorder:
         self.process = None
         self.began = None
         self.watch = None
+        #: Why C++ frames have no names here, once that was asked; empty if they have.
+        self.unnamed = None
         self.steps = 0
         self.optimizer = None
         self.done = False
@@ -319,6 +321,14 @@ class Recorder:
             return self.peaks.begin()
         # Releases before 2.8 cannot name C++ frames without addr2line.
         asked = os.environ.get("PTMEM_SIMULATE_STACKS", "all")
+        if asked == "all" and self.unnamed is None:
+            self.unnamed = self.tools.lack_of_cpp_names(self.torch) or ""
+            if self.unnamed:
+                sys.stderr.write(
+                    f"ptmem simulate: PyTorch cannot name C++ frames here ({self.unnamed}): only Python frames are "
+                    "recorded\n"
+                )
+        asked = "python" if self.unnamed else asked
         stacks = asked if has_addr2line() else "python"
         newest = {"max_entries": sys.maxsize, "stacks": asked, "clear_history": True}
         ways = (
@@ -479,7 +489,7 @@ class Recorder:
             return
         try:
             self.write(path, ending, message)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:
             self.fail(f"{path}: cannot be written: {error}")
             return
         note("accounted", str(self.process))
