@@ -27,7 +27,7 @@ const WAYS: &[&[&str]] = &[
 ];
 
 /// Values of options; the others stand alone.
-const VALUES: [(&str, &str); 45] = [
+const VALUES: [(&str, &str); 46] = [
     ("addresses", "down"),
     ("again", "before.pkl"),
     ("at", "end"),
@@ -72,6 +72,7 @@ const VALUES: [(&str, &str); 45] = [
     ("top", "2"),
     ("unsupported", "error"),
     ("windows", "5"),
+    ("without", "expandable_segments"),
     ("world-size", "2"),
 ];
 

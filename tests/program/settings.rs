@@ -125,11 +125,16 @@ fn what_keeps_it_from_an_answer_is_said() {
 /// refuses other settings.
 #[cfg(all(feature = "simulate", target_os = "linux"))]
 const OTHER_PYTHON: &str = r#"#!/bin/sh
-echo "$4" >> "$FOLDER/tried"
+echo started >> "$FOLDER/started"
 [ -z "$CUDA_VISIBLE_DEVICES" ] || { echo 'No CUDA GPUs are available' >&2; exit 1; }
-[ -z "$PYTORCH_CUDA_ALLOC_CONF" ] || { echo 'ValueError: Unrecognized key' >&2; exit 1; }
-[ "$4" = split ] || { echo 'pools that never split need a later release' >&2; exit 1; }
-cp "$FOLDER/repeated.pkl" "$PTMEM_SNAPSHOT" && echo 2.9.1
+tr '\t' ';' < "$2" | while IFS=';' read -r name earlier pools limit settings; do
+  echo "$pools$settings" >> "$FOLDER/tried"
+  if [ -n "$settings" ]; then echo 'ValueError: Unrecognized key' > "$name.log"
+  elif [ "$pools" = no_split ]; then echo 'pools that never split need a later release' > "$name.log"
+  else cp "$FOLDER/repeated.pkl" "${PTMEM_SNAPSHOT%/*}/${name##*/}.pkl"
+  fi
+done
+echo 2.9.1
 "#;
 
 #[cfg(all(feature = "simulate", target_os = "linux"))]
@@ -181,6 +186,17 @@ fn what_could_not_be_tried_is_said() {
         error.contains("could not be repeated with no_such_key:3 by ") && error.contains("Unrecognized key"),
         "{error}"
     );
+    // All settings are tried by one process, which imports PyTorch once, except those that the environment forbids.
+    for name in ["tried", "started"] {
+        fs::remove_file(place.path().join(name)).unwrap();
+    }
+    let output = run(&["--without", "expandable_segments", "--without", "roundup_power2_divisions"]);
+    assert!(text(&output.stderr).contains("expandable_segments, as --without asks"), "{}", text(&output.stderr));
+    let read = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
+    let splits = [20, 64, 128, 256, 512].map(|size| format!("splitmax_split_size_mb:{size}\n")).concat();
+    assert_eq!((read("tried"), read("started")), (format!("split\n{splits}"), "started\n".repeat(2)));
+    let output = run(&["--without", "speed"]);
+    assert!(text(&output.stderr).contains("expected one of those that are tried: expandable_segments, "));
 }
 
 /// Repeated requests run as other recorded programs do: they end if ptmem is interrupted.

@@ -79,7 +79,9 @@ fn command<'a>(all: &'a Command, before: &str, word: &str) -> Option<&'a Command
 }
 
 fn has(command: &Command, option: &str) -> bool {
-    command.get_arguments().any(|argument| argument.get_long() == Some(option))
+    let mut arguments = command.get_arguments();
+    arguments
+        .any(|of| of.get_long() == Some(option) || of.get_visible_aliases().is_some_and(|all| all.contains(&option)))
 }
 
 /// The options of a line that the command lacks to which they belong.

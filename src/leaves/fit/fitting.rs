@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, anyhow, bail};
 use ptmem::budget::{DeviceMemory, Overhead};
 use ptmem::profile::{DeviceProfile, Moment, Profile, ReadOptions};
+use ptmem::units::GivenSize;
 use ptmem_simulate::Card;
 
 use super::numbers::{Numbers, by, falling};
@@ -92,7 +93,10 @@ impl Fitting<'_> {
 
     /// The card in words.
     fn on(&self, card: Option<Card>) -> String {
-        let card = card.map_or_else(|| "the card of this machine".to_owned(), |card| format!("a simulated {card}"));
+        let other = card.zip(self.memory).filter(|(card, memory)| memory.bytes != card.memory);
+        let other = other.map(|(_, memory)| format!(" with {} of memory", GivenSize(memory.bytes))).unwrap_or_default();
+        let card =
+            card.map_or_else(|| "the card of this machine".to_owned(), |card| format!("a simulated {card}{other}"));
         match self.record.method.world_size {
             Some(size) => format!("{card}, as rank 0 of {size}"),
             None => card,

@@ -28,6 +28,9 @@ use runs::NumberSearch;
 #[derive(Debug, Args)]
 #[command(
     mut_arg("command", |command| command.required(true)),
+    mut_arg("device_memory", |memory| memory.visible_alias("memory").help(
+        "Memory of the card, such as 20GiB, where that is not the memory of --gpu"
+    )),
     override_usage = "ptmem fit [OPTIONS] <NAME=FROM..TO[/STEP]>... -- <COMMAND>..."
 )]
 pub(crate) struct FitArguments {

@@ -52,6 +52,9 @@ pub(crate) struct SettingsArguments {
     /// Try these settings, as in PYTORCH_CUDA_ALLOC_CONF, instead of the usual ones. Repeatable
     #[arg(long, value_name = "TEXT", help_heading = heading::COMPARED)]
     settings: Vec<String>,
+    /// Do not try this setting, such as expandable_segments, which an environment may forbid. Repeatable
+    #[arg(long, value_name = "NAME", value_parser = forbidden, conflicts_with = "settings", help_heading = heading::COMPARED)]
+    without: Vec<String>,
     /// The Python whose PyTorch repeats the requests; none tries no settings
     #[arg(long, value_name = "PROGRAM", default_value = "python3", help_heading = heading::COMPARED)]
     python: PathBuf,
@@ -128,6 +131,22 @@ fn tried(_: &SettingsArguments, _: Recording, _: &[Event], _: &SettingsStudy, _:
     bail!("this ptmem was built without simulated GPUs, on which settings are tried; --python none leaves them out")
 }
 
+/// Checks the name of a setting that is not to be tried.
+#[cfg(feature = "simulate")]
+fn forbidden(name: &str) -> Result<String, String> {
+    let names = repeat::names();
+    let listed: Vec<&str> = names.iter().copied().collect();
+    names
+        .contains(name)
+        .then(|| name.to_owned())
+        .ok_or_else(|| format!("expected one of those that are tried: {}", listed.join(", ")))
+}
+
+#[cfg(not(feature = "simulate"))]
+fn forbidden(name: &str) -> Result<String, String> {
+    Ok(name.to_owned())
+}
+
 /// The settings as `PYTORCH_CUDA_ALLOC_CONF` would state them.
 fn text_of(settings: &AllocatorSettings) -> String {
     let mut text = settings.all.get("PYTORCH_CUDA_ALLOC_CONF").cloned().unwrap_or_default();
@@ -140,7 +159,11 @@ fn text_of(settings: &AllocatorSettings) -> String {
 impl SettingsArguments {
     /// Refuses options that are unused where no settings are tried.
     fn require_used(&self) -> Result<()> {
-        let unused = [(!self.settings.is_empty(), "--settings"), (self.memory.is_given(), "--device-memory")];
+        let unused = [
+            (!self.settings.is_empty(), "--settings"),
+            (!self.without.is_empty(), "--without"),
+            (self.memory.is_given(), "--device-memory"),
+        ];
         let unused: Vec<&str> = unused.into_iter().filter(|(is_given, _)| *is_given).map(|(_, name)| name).collect();
         if self.python.as_os_str() != NO_PYTHON || unused.is_empty() {
             return Ok(());

@@ -1,12 +1,15 @@
 """Repeats the requests of a recording on PyTorch's own allocator, and records the memory history of that.
 
-Writes the snapshot to the file that PTMEM_SNAPSHOT names. Arguments: the file of requests, "recorded" if
-memory from before the recording comes in segments as recorded, "no_split" if private pools never split a
-segment, and the bytes of the card that PyTorch may use, if not all.
+The argument is a file with a line for each repetition, of values between tabs: NAME, where NAME.txt has the requests
+and NAME.log gets what is printed; "recorded" if memory from before the recording comes in segments as recorded;
+"no_split" if private pools never split a segment; the bytes of the card that PyTorch may use, if not all; and the
+settings. The snapshots go beside the file that PTMEM_SNAPSHOT names.
 """
 
 import os
+import pickle
 import sys
+import traceback
 
 try:
     import torch
@@ -75,15 +78,18 @@ class Allocator:
         self.pools.pop(pool, None)
 
 
-def main(requests, earlier, pools, limit):
+def repeat(requests, earlier, pools, limit, settings, path):
+    """Repeats the requests of a file with these settings, and writes the snapshot of that."""
+    # Read when PyTorch first needs an allocator, which is here.
+    os.environ["PYTORCH_CUDA_ALLOC_CONF"] = settings
     torch.cuda.init()
-    settings = os.environ.get("PYTORCH_CUDA_ALLOC_CONF") if earlier == "recorded" else None
-    if settings:
+    resets = settings and earlier == "recorded"
+    if resets:
         # Sizes of recorded blocks are rounded already. Only expandable_segments stays as it is.
         torch.cuda.memory._set_allocator_settings("roundup_power2_divisions:1")
-    for size in limit:
+    if limit:
         total = torch.cuda.get_device_properties(0).total_memory
-        torch.cuda.set_per_process_memory_fraction(int(size) / total)
+        torch.cuda.set_per_process_memory_fraction(int(limit) / total)
     allocator = Allocator(pools)
     for line in requests:
         kind, *numbers = line.split()
@@ -103,15 +109,46 @@ def main(requests, earlier, pools, limit):
         elif kind == "d":
             allocator.drop(numbers[0])
         else:
-            if settings:
+            if resets:
                 torch.cuda.memory._set_allocator_settings(settings)
             torch.cuda.memory._record_memory_history("all", context=None, max_entries=1 << 40)
-    torch.cuda.memory._dump_snapshot(os.environ["PTMEM_SNAPSHOT"])
-    print(torch.__version__)
+    snapshot = torch.cuda.memory._snapshot()
+    with open(path, "wb") as file:
+        pickle.dump(snapshot, file)
+
+
+def start(name, earlier, pools, limit, settings):
+    """Starts a process for some settings: PyTorch, which takes seconds to import, is there already."""
+    process = os.fork()
+    if process:
+        return process
     # Blocks and pools need not be given back.
-    sys.stdout.flush()
-    os._exit(0)
+    try:
+        with open(name + ".log", "w", encoding="utf-8") as log:
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+        path = os.path.join(os.path.dirname(os.environ["PTMEM_SNAPSHOT"]), os.path.basename(name) + ".pkl")
+        with open(name + ".txt", encoding="ascii") as requests:
+            repeat(requests, earlier, pools, limit, settings, path)
+    except SystemExit as error:
+        os.write(2, str(error).encode())
+    except BaseException:
+        os.write(2, traceback.format_exc().encode())
+    finally:
+        os._exit(0)
 
 
-with open(sys.argv[1], encoding="ascii") as file:
-    main(file, *sys.argv[2:4], sys.argv[4:])
+def main(jobs):
+    """Repeats the requests once for each line, in as many processes at a time as there are cores."""
+    running = set()
+    for job in jobs:
+        if len(running) >= len(os.sched_getaffinity(0)):
+            running.discard(os.wait()[0])
+        running.add(start(*job.rstrip("\n").split("\t")))
+    for _ in running:
+        os.wait()
+    print(torch.__version__)
+
+
+with open(sys.argv[1], encoding="utf-8") as file:
+    main(file.readlines())

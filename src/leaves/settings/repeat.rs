@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::Path;
-use std::{fs, thread};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use ptmem::config::Recording as Recorded;
@@ -16,7 +16,6 @@ use ptmem_simulate::Card;
 use super::SettingsArguments;
 use super::allocator::{self, Earlier, Outcome, Recording, SelfCheck, SettingsStudy, Trial, curve};
 use crate::cli::input;
-use crate::cli::recorder::process::Interrupted;
 use crate::cli::recorder::{Candidate, Method, Part, Program, Recorder, read_log, tail};
 
 const PROGRAM: &str = include_str!("repeat.py");
@@ -38,6 +37,16 @@ const SINGLE: [&str; 8] = [
 
 /// Has an effect only where the memory of the card is known.
 const COLLECT: &str = "garbage_collection_threshold:0.8";
+
+/// The names of the settings that are tried.
+pub(super) fn names() -> BTreeSet<&'static str> {
+    SINGLE.iter().chain([&COLLECT]).map(|text| name_of(text)).collect()
+}
+
+/// The name in a setting.
+fn name_of(text: &str) -> &str {
+    text.split(':').next().unwrap_or_default()
+}
 
 /// How many of the best settings are tried in pairs.
 const BEST: usize = 3;
@@ -64,6 +73,12 @@ struct Manner {
     addresses: &'static str,
     /// True if private pools never split a segment.
     no_split: bool,
+}
+
+/// Settings to repeat the requests with.
+struct Job<'s> {
+    settings: &'s str,
+    earlier: Earlier,
 }
 
 /// The usual manner, and those that are tried until one follows the recording to the byte.
@@ -118,22 +133,23 @@ pub(super) fn tried(
     let own = &arguments.settings;
     let usual = [""].into_iter().chain(SINGLE).chain(capacity.map(|_| COLLECT)).map(str::to_owned);
     let mut singles = if own.is_empty() { usual.collect() } else { own.clone() };
-    singles.retain(|text| *text != study.recorded_settings);
+    singles
+        .retain(|text| *text != study.recorded_settings && !arguments.without.iter().any(|name| name_of(text) == name));
+    trial.left_out.extend(arguments.without.iter().map(|name| format!("{name}, as --without asks")));
     if singles.is_empty() || !trial.self_check.trusted {
         return Ok(trial);
     }
     if recording.reserved_before > 0 {
-        match repetition.repeat(&study.recorded_settings, manner, Earlier::Packed, 0) {
-            Ok(packed) => trial.settings.push(packed.outcome),
-            // Nothing to compare other settings with.
-            Err(error) => {
-                trial.left_out.push(words(error)?);
-                return Ok(trial);
-            }
-        }
+        singles.insert(0, study.recorded_settings.clone());
         trial.compared_with = 1;
     }
     repetition.add(&mut trial, &singles, manner)?;
+    // Nothing to compare other settings with.
+    if trial.base().is_none_or(|base| base.settings != study.recorded_settings) {
+        trial.settings.truncate(1);
+        trial.compared_with = 0;
+        return Ok(trial);
+    }
     if trial.settings.len() <= trial.compared_with + 1 {
         bail!("{}", trial.left_out.join("; "));
     }
@@ -145,21 +161,13 @@ pub(super) fn tried(
 }
 
 impl Repetition<'_> {
-    /// Adds what settings lead to, as many at a time as there are cores. Those that this release of PyTorch refuses are left out.
+    /// Adds what settings lead to. Those that this release of PyTorch refuses are left out.
     fn add(&self, trial: &mut Trial, settings: &[String], manner: Manner) -> Result<()> {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        for settings in settings.chunks(cores) {
-            let repeated: Vec<_> = thread::scope(|scope| {
-                let runs = settings.iter().enumerate();
-                let runs = runs.map(|(at, text)| scope.spawn(move || self.repeat(text, manner, Earlier::Packed, at)));
-                let runs: Vec<_> = runs.collect();
-                runs.into_iter().filter_map(|run| run.join().ok()).collect()
-            });
-            for repeated in repeated {
-                match repeated {
-                    Ok(repeated) => trial.settings.push(repeated.outcome),
-                    Err(error) => trial.left_out.push(words(error)?),
-                }
+        let jobs: Vec<_> = settings.iter().map(|settings| Job { settings, earlier: Earlier::Packed }).collect();
+        for repeated in self.repeat(&jobs, manner)? {
+            match repeated {
+                Ok(repeated) => trial.settings.push(repeated.outcome),
+                Err(error) => trial.left_out.push(error.to_string()),
             }
         }
         Ok(())
@@ -167,18 +175,18 @@ impl Repetition<'_> {
 
     /// What the recorded settings lead to, in the manner that follows the recording most closely.
     fn closest(&self, settings: &str, left_out: &mut Vec<String>) -> Result<Repeated> {
-        let mut closest = self.repeat(settings, MANNERS[0], Earlier::AsRecorded, 0)?;
+        let mut closest = self.as_recorded(settings, MANNERS[0])??;
         let others = MANNERS[1..].iter().filter(|manner| !manner.no_split || self.recording.may_have_unsplit_pools);
         for &manner in others {
             if closest.deviation == 0 {
                 break;
             }
-            match self.repeat(settings, manner, Earlier::AsRecorded, 0) {
+            match self.as_recorded(settings, manner)? {
                 Ok(other) if other.deviation < closest.deviation => closest = other,
                 Ok(_) => {}
                 Err(error) => {
                     let tried = if manner.no_split { "pools that never split" } else { "addresses downwards" };
-                    left_out.push(format!("with {tried}, {}", words(error)?));
+                    left_out.push(format!("with {tried}, {error}"));
                     break;
                 }
             }
@@ -186,51 +194,73 @@ impl Repetition<'_> {
         Ok(closest)
     }
 
-    /// Repeats the requests; `number` distinguishes runs that go on at the same time.
-    fn repeat(&self, settings: &str, manner: Manner, earlier: Earlier, number: usize) -> Result<Repeated> {
-        let requests = self.folder.path().join(format!("{number}.txt"));
-        let list = self.recording.requests(earlier, manner.addresses == "down");
-        let lines: Vec<String> = list.iter().map(|request| format!("{request}\n")).collect();
-        fs::write(&requests, lines.concat())?;
-        let limit = self.capacity.unwrap_or(UNLIMITED);
-        // The memory of the card is that share already.
-        let parts = settings.split(',').filter(|part| !part.trim().starts_with("per_process_memory_fraction"));
-        let variables = [("PYTORCH_CUDA_ALLOC_CONF", parts.collect::<Vec<_>>().join(",").into())];
+    fn as_recorded(&self, settings: &str, manner: Manner) -> Result<Result<Repeated>> {
+        let repeated = self.repeat(&[Job { settings, earlier: Earlier::AsRecorded }], manner)?;
+        Ok(repeated.into_iter().next().unwrap_or_else(|| Err(unusable(self.python, "did not record the requests"))))
+    }
+
+    /// Repeats the requests, in one process that imports PyTorch: each job is a child of it.
+    fn repeat(&self, jobs: &[Job<'_>], manner: Manner) -> Result<Vec<Result<Repeated>>> {
+        let lines = jobs.iter().enumerate().map(|(number, job)| self.prepare(number, job, manner));
+        let list = self.folder.path().join("jobs");
+        fs::write(&list, lines.collect::<Result<Vec<_>>>()?.concat())?;
         let method = Method {
             gpu: Recorded::DEFAULT_GPU.to_owned(),
             steps: Recorded::OWN_SNAPSHOT.to_owned(),
             compute: None,
             world_size: None,
         };
-        let command = self.command(&requests, settings, manner, earlier);
+        let command: [OsString; 3] = [self.python.into(), self.folder.path().join("repeat.py").into(), list.into()];
+        let limit = self.capacity.unwrap_or(UNLIMITED);
         let candidate = Candidate {
             is_simulated: true,
             hidden: &HIDDEN,
             memory: Some(limit + Card::named(Card::DEFAULT).map_or(0, |card| card.context())),
             addresses: Some(manner.addresses),
-            ..Candidate::new(Program { command: &command, method: &method }, self.folder.path(), &variables)
+            ..Candidate::new(Program { command: &command, method: &method }, self.folder.path(), &[])
         };
-        let name = number.to_string();
-        let repeated = self.recorder.record(&name, &candidate, &Part::new(shown(settings)))?;
-        let log = self.recorder.place(&name).join("log");
-        let Ok(recorded) = repeated else { return Err(self.failure(settings, &read_log(&log))) };
+        let part = match jobs {
+            [job] => Part::new(shown(job.settings)),
+            _ => Part::new(format!("{} settings", jobs.len())),
+        };
+        let recorded = self.recorder.record(RUNS, &candidate, &part)?;
+        let log = self.recorder.place(RUNS).join("log");
+        // Of one repetition it is the file, not the folder.
+        let snapshots = recorded.ok().map(|recorded| folder_of(recorded.path));
         let release = tail(&log, 1).pop().unwrap_or_default();
-        let repeated = self.read(&recorded.path, settings, manner, earlier);
-        // Temporary; the folder goes anyway.
-        let _ = fs::remove_file(&recorded.path);
-        Ok(Repeated { release, ..repeated? })
+        let outcomes = jobs.iter().enumerate().map(|(number, job)| {
+            let snapshot = snapshots.as_ref().map(|folder| folder.join(format!("{number}.pkl")));
+            match snapshot.filter(|snapshot| snapshot.exists()) {
+                Some(snapshot) => self.read(&snapshot, job, manner, &release),
+                None => Err(self.failure(job.settings, &self.errors(number, &log))),
+            }
+        });
+        Ok(outcomes.collect())
     }
 
-    /// The command that repeats requests.
-    fn command(&self, requests: &Path, settings: &str, manner: Manner, earlier: Earlier) -> Vec<OsString> {
-        let earlier = if earlier == Earlier::Packed { "packed" } else { "recorded" };
+    /// Writes the requests of a job, and gives the line about it that the program reads.
+    fn prepare(&self, number: usize, job: &Job<'_>, manner: Manner) -> Result<String> {
+        let Job { settings, earlier } = job;
+        let name = self.folder.path().join(number.to_string());
+        let list = self.recording.requests(*earlier, manner.addresses == "down");
+        let lines: Vec<String> = list.iter().map(|request| format!("{request}\n")).collect();
+        fs::write(name.with_extension("txt"), lines.concat())?;
+        let _ = fs::remove_file(name.with_extension("log"));
+        let earlier = if *earlier == Earlier::Packed { "packed" } else { "recorded" };
         let split = if manner.no_split { "no_split" } else { "split" };
-        let mut words: Vec<OsString> = vec![self.python.into(), self.folder.path().join("repeat.py").into()];
-        words.extend([requests.into(), earlier.into(), split.into()]);
         // A share of the card, without which PyTorch ignores the threshold at which it collects.
         let limit = self.capacity.filter(|_| settings.contains("garbage_collection_threshold"));
-        words.extend(limit.map(|limit| (limit + 1).to_string().into()));
-        words
+        let limit = limit.map(|limit| (limit + 1).to_string()).unwrap_or_default();
+        // The memory of the card is that share already.
+        let parts = settings.split(',').filter(|part| !part.trim().starts_with("per_process_memory_fraction"));
+        let settings = parts.collect::<Vec<_>>().join(",");
+        Ok(format!("{}\t{earlier}\t{split}\t{limit}\t{settings}\n", name.display()))
+    }
+
+    /// What a job printed, or the program where it did not begin that job.
+    fn errors(&self, number: usize, log: &Path) -> String {
+        let own = read_log(&self.folder.path().join(format!("{number}.log")));
+        if own.trim().is_empty() { read_log(log) } else { own }
     }
 
     /// Why settings could not be tried, and what to do.
@@ -249,7 +279,7 @@ impl Repetition<'_> {
         anyhow!("the requests could not be repeated with {} by {python}: {reason}", shown(settings))
     }
 
-    fn read(&self, dump: &Path, settings: &str, manner: Manner, earlier: Earlier) -> Result<Repeated> {
+    fn read(&self, dump: &Path, job: &Job<'_>, manner: Manner, release: &str) -> Result<Repeated> {
         let Opened::Snapshot(snapshot, _) = input::open(dump, &ptmem::profile::ReadOptions::default())? else {
             bail!("{}: is not a snapshot", dump.display());
         };
@@ -269,8 +299,8 @@ impl Repetition<'_> {
         let count = |kinds: [Action; 2]| events.iter().filter(|event| kinds.contains(&event.action)).count() as u64;
         let pairs = self.recorded.iter().zip(&curve);
         let outcome = Outcome {
-            settings: settings.to_owned(),
-            earlier_memory_as_recorded: earlier != Earlier::Packed,
+            settings: job.settings.to_owned(),
+            earlier_memory_as_recorded: job.earlier != Earlier::Packed,
             reserved_peak: at_peak.reserved_peak,
             free_at_peak: at_peak.reserved_peak.saturating_sub(at_peak.active_then),
             segments_obtained: count([Action::SegmentAlloc, Action::SegmentMap]),
@@ -278,13 +308,16 @@ impl Repetition<'_> {
             failed_requests_avoided: pairs.clone().filter(|((_, there), (_, here))| !there && *here).count(),
             new_failed_requests: pairs.filter(|((_, there), (_, here))| *there && !here).count(),
         };
-        Ok(Repeated { manner, outcome, deviation: deviations.max().unwrap_or(0), release: String::new() })
+        Ok(Repeated { manner, outcome, deviation: deviations.max().unwrap_or(0), release: release.to_owned() })
     }
 }
 
-/// Why settings were left out; an error where ptmem was asked to end.
-fn words(error: anyhow::Error) -> Result<String> {
-    if error.is::<Interrupted>() { Err(error) } else { Ok(error.to_string()) }
+/// The folder of the recordings of repetitions, of which each is the only one at its time.
+const RUNS: &str = "runs";
+
+/// The folder of a recording, or that it is.
+fn folder_of(path: PathBuf) -> PathBuf {
+    if path.is_dir() { path } else { path.parent().map(Path::to_owned).unwrap_or_default() }
 }
 
 /// Settings in words.
@@ -306,7 +339,7 @@ fn pairs(trial: &Trial) -> Vec<String> {
     let mut best: Vec<&Outcome> = trial.fitting().filter(|outcome| !outcome.settings.is_empty()).collect();
     best.sort_by_key(|outcome| outcome.reserved_peak);
     let mut names = BTreeSet::new();
-    best.retain(|outcome| names.insert(outcome.settings.split(':').next()));
+    best.retain(|outcome| names.insert(name_of(&outcome.settings)));
     best.truncate(BEST);
     let settings = best.iter().map(|outcome| &outcome.settings).enumerate();
     let pairs =
