@@ -402,6 +402,9 @@ fn rows_without_memory_of_supposed_sizes_decide_their_limits() {
             ptmem(folder.path(), &["diff", &files[0], &files[1], "--max-growth", limit]).status.code()
         };
         assert_eq!([judge("stack:*layer*=5%"), judge("stack:*masked*=5%")], [Some(1), Some(3)], "{ending}");
+        // No stack exceeds these limits, and one could.
+        assert_eq!([judge("stack=200%"), judge("stack-highest=200%")], [Some(3), Some(3)], "{ending}");
+        assert_eq!([judge("stack:*layer*=200%"), judge("stack=500%")], [Some(0), Some(0)], "{ending}");
     }
 }
 

@@ -79,7 +79,7 @@ impl Missing {
                 NoBefore { reason: format!("the configuration of the base cannot be applied: {error}"), excuse }
             }
             // Another run may find it sound.
-            Self::Failed(failure @ Failure::Elsewhere(_)) => {
+            Self::Failed(failure @ (Failure::Elsewhere(_) | Failure::Killed(_))) => {
                 NoBefore { reason: format!("the base cannot be recorded: {failure}; run it again"), excuse: None }
             }
             Self::Failed(failure) => {

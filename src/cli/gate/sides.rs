@@ -160,7 +160,7 @@ impl Recordings {
             let after = self.record(after, counters);
             Sides { before: other.join().unwrap_or_else(|_| panicked()), after }
         });
-        let was_killed = |attempt: &Attempt| matches!(attempt, Ok(Err(failure)) if failure.was_killed());
+        let was_killed = |attempt: &Attempt| matches!(attempt, Ok(Err(Failure::Killed(_))));
         Sides {
             before: if was_killed(&both.before) { self.record(before, counters) } else { both.before },
             after: if was_killed(&both.after) { self.record(after, counters) } else { both.after },

@@ -20,6 +20,9 @@ pub(crate) enum Failure {
     /// Neither: the command was stopped, or the network or the disk failed.
     #[error("{0}")]
     Elsewhere(String),
+    /// The same: the system killed the command, as it does where memory runs out.
+    #[error("{0}")]
+    Killed(String),
 }
 
 /// The error of Python without PyTorch.
@@ -58,6 +61,9 @@ const ELSEWHERE: [&str; 16] = [
     "http error 429",
 ];
 
+/// The exit code of a command that was killed.
+const KILLED: i32 = super::SIGNALS + 9;
+
 /// The exit code of `timeout` for a command that it stopped.
 const TIMED_OUT: i32 = 124;
 
@@ -81,7 +87,7 @@ impl Failure {
         let missing = missing_module(&text);
         let failed = format!("the command failed with exit code {code}{words}{advice}{missing} (its output: {log})");
         match advice.is_empty() {
-            _ if is_elsewhere(code, &text) => Self::Elsewhere(failed),
+            _ if is_elsewhere(code, &text) => Self::elsewhere(code, failed),
             true => Self::Candidate(failed),
             false => Self::Command(failed),
         }
@@ -95,7 +101,11 @@ impl Failure {
             last_words(&text),
             log.display()
         );
-        if is_elsewhere(code, &text) { Self::Elsewhere(failed) } else { Self::Candidate(failed) }
+        if is_elsewhere(code, &text) { Self::elsewhere(code, failed) } else { Self::Candidate(failed) }
+    }
+
+    fn elsewhere(code: i32, failed: String) -> Self {
+        if code == KILLED { Self::Killed(failed) } else { Self::Elsewhere(failed) }
     }
 
     /// The same with more that is known of its reason.
@@ -105,12 +115,8 @@ impl Failure {
             Self::Command(words) => Self::Command(words + more),
             Self::Candidate(words) => Self::Candidate(words + more),
             Self::Elsewhere(words) => Self::Elsewhere(words + more),
+            Self::Killed(words) => Self::Killed(words + more),
         }
-    }
-
-    /// Whether the system stopped the command, as it does where memory runs out.
-    pub(crate) fn was_killed(&self) -> bool {
-        matches!(self, Self::Elsewhere(words) if words.contains("exit code 137"))
     }
 }
 

@@ -300,7 +300,9 @@ fn refused(failure: Failure, one: &str, advice: &str) -> Error {
     match failure {
         Failure::Environment(_) => Error::new(failure).context("nothing can be recorded here"),
         Failure::Command(_) => anyhow!("{one}: cannot be recorded: {failure}"),
-        Failure::Candidate(_) | Failure::Elsewhere(_) => anyhow!("{one}: cannot be recorded: {failure}{advice}"),
+        Failure::Candidate(_) | Failure::Elsewhere(_) | Failure::Killed(_) => {
+            anyhow!("{one}: cannot be recorded: {failure}{advice}")
+        }
     }
 }
 

@@ -131,7 +131,7 @@ impl Fitting<'_> {
                     "; make it run with 'ptmem simulate', or if it takes only some numbers, search those, such as \
                      batch=8..512/8"
                 }
-                Failure::Environment(_) | Failure::Command(_) | Failure::Elsewhere(_) => "",
+                Failure::Environment(_) | Failure::Command(_) | Failure::Elsewhere(_) | Failure::Killed(_) => "",
             };
             anyhow!("{}: {failure}{advice}", pairs.collect::<Vec<_>>().join(", "))
         })?;

@@ -1,11 +1,11 @@
 //! Doubts: reasons to trust no check of a kind, whatever the rules found. They come after all rules, in this order.
 
 use ptmem_base::units::Size;
-use ptmem_compare::diff::{Diff, Sides};
+use ptmem_compare::diff::{DeviceDiff, Diff, PhaseRow, Row, Sides};
 use ptmem_trace::profile::{DeviceProfile, EndingKind, Profile, SupposedSizes, Unknown};
 use ptmem_trace::replay::HistoryKind;
 
-use super::{About, Check, Outcome, PassedBy};
+use super::{About, Check, GrowthLimit, Outcome, PassedBy, Thresholds};
 
 /// A reason to distrust checks of a comparison or of one snapshot.
 pub(super) struct RunDoubt {
@@ -64,7 +64,7 @@ fn not_repeatable(diff: &Diff) -> Option<RunDoubt> {
 }
 
 /// Makes checks inconclusive that rows could decide whose sizes simulated GPUs supposed, not the same ones on both sides.
-pub(super) fn apply_supposed_sizes(diff: &Diff, checks: &mut [Check]) {
+pub(super) fn apply_supposed_sizes(diff: &Diff, thresholds: &Thresholds, checks: &mut [Check]) {
     let mut rows = diff.devices.iter().flat_map(|device| &device.rows);
     // As in every recording of a real GPU.
     if rows.all(|row| row.supposed.before.is_empty() && row.supposed.after.is_empty()) {
@@ -73,15 +73,86 @@ pub(super) fn apply_supposed_sizes(diff: &Diff, checks: &mut [Check]) {
     let supposed = SupposedSizes::of(&diff.profiles);
     for check in checks {
         let devices = diff.devices.iter().filter(|device| check.device.is_none_or(|id| device.id() == Some(id)));
-        let rows = devices.flat_map(|device| &device.rows).filter(|row| check.may_concern(row));
-        if let Some(Unknown { bytes, first }) = supposed.unknown(rows.map(|row| &row.supposed)) {
+        let limits = thresholds.growth.iter();
+        let mut limits = limits.filter(|limit| limit.target == check.of && limit.level == check.limit.level);
+        // One that passes for many stacks, phases or modules has the figures of none.
+        let of_many = limits.next().filter(|_| check.outcome == Outcome::Pass && check.figures.delta.is_none());
+        let doubt = if let Some(limit) = of_many {
+            let scopes =
+                devices.map(|device| Scope { device, limit, least: thresholds.min_delta, supposed: &supposed });
+            scopes.filter_map(|scope| scope.unknown()).next().map(|unknown| (unknown, Doubtful::All))
+        } else {
+            let rows = devices.flat_map(|device| &device.rows).filter(|row| check.may_concern(row));
+            let unknown = supposed.unknown(rows.map(|row| &row.supposed));
+            unknown.map(|unknown| (unknown.clone(), Doubtful::DecidedBy(unknown.bytes)))
+        };
+        if let Some((Unknown { bytes, first }, doubtful)) = doubt {
             let reason = format!(
                 "{} of memory have sizes that simulated GPUs supposed, not the same on both sides, first in {first}: record both with \
                  --compute all",
                 Size(bytes)
             );
-            RunDoubt { reason, doubtful: Doubtful::DecidedBy(bytes) }.apply(check);
+            RunDoubt { reason, doubtful }.apply(check);
         }
+    }
+}
+
+/// The stacks, phases or other parts of a device that one limit is about.
+struct Scope<'a> {
+    device: &'a DeviceDiff,
+    limit: &'a GrowthLimit,
+    /// The least change that counts.
+    least: u64,
+    supposed: &'a SupposedSizes<'a>,
+}
+
+impl Scope<'_> {
+    /// Memory of supposed sizes that could carry a part beyond the limit, although all parts stay within it.
+    fn unknown(&self) -> Option<Unknown> {
+        match self.limit.target.about {
+            About::Stacks => self.unknown_of_rows(|row| Some(row.held.map(|held| held.bytes))),
+            About::StackHighest => self.unknown_of_rows(|row| row.highest.both()),
+            About::Phases => self.unknown_of_phases(|row| row.peak.both()),
+            About::ReservedInPhases => self.unknown_of_phases(|row| row.reserved.both()),
+            About::Modules | About::Pools => self
+                .supposed
+                .unknown(self.device.rows.iter().map(|row| &row.supposed))
+                .filter(|unknown| unknown.bytes >= self.least),
+            About::Metric(_)
+            | About::Imbalance
+            | About::Ranks
+            | About::Leaks
+            | About::OutOfMemory
+            | About::Headroom
+            | About::Growth => None,
+        }
+    }
+
+    fn unknown_of_rows(&self, figures: impl Fn(&Row) -> Option<Sides<u64>>) -> Option<Unknown> {
+        let selector = self.limit.target.pattern.as_ref().map(|pattern| self.device.selector(pattern));
+        let rows = self.device.rows.iter().filter(|row| row.kind.is_memory());
+        let mut rows = rows.filter(|row| selector.as_ref().is_none_or(|selector| row.is_selected(selector)));
+        rows.find_map(|row| {
+            let unknown = self.supposed.unknown(std::iter::once(&row.supposed))?;
+            self.could_exceed(figures(row)?, unknown.bytes).then_some(unknown)
+        })
+    }
+
+    fn unknown_of_phases(&self, figures: impl Fn(&PhaseRow) -> Option<Sides<u64>>) -> Option<Unknown> {
+        let unknown = self.supposed.unknown(self.device.rows.iter().map(|row| &row.supposed))?;
+        let pattern = self.limit.target.pattern.as_ref();
+        let phases = self.device.phases.iter();
+        let phases = phases.filter(|row| pattern.map_or(row.is_outermost, |pattern| pattern.matches(&row.name)));
+        phases.filter_map(figures).any(|figures| self.could_exceed(figures, unknown.bytes)).then_some(unknown)
+    }
+
+    /// Whether a change exceeds the limit if it is wrong by so many bytes.
+    fn could_exceed(&self, figures: Sides<u64>, unknown: u64) -> bool {
+        let unknown = i128::from(unknown);
+        [-unknown, unknown].into_iter().any(|error| {
+            let change = figures.delta().saturating_add(error);
+            !self.limit.limit.holds(figures.before, change) && change.unsigned_abs() >= u128::from(self.least)
+        })
     }
 }
 

@@ -37,7 +37,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     let devices = diff.devices.iter().filter_map(|device| Some(&after.devices[device.index.after?]));
     let missing = diff.devices.iter().filter(|device| device.index.after.is_none()).map(DeviceDiff::id);
     judge.maxima(after, &devices.collect::<Vec<_>>(), &missing.collect::<Vec<_>>(), thresholds, Some(diff));
-    doubts::apply_supposed_sizes(diff, &mut judge.checks);
+    doubts::apply_supposed_sizes(diff, thresholds, &mut judge.checks);
     judge.distrust(doubts::of_diff(diff));
     let all = [&diff.profiles.before.diagnostics, &diff.profiles.after.diagnostics, &diff.diagnostics];
     let many = diff.devices.iter().filter(|device| !device.is_host()).count() > 1;
