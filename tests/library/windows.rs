@@ -4,7 +4,7 @@ use ptmem::device::DeviceId;
 use ptmem::profile::{DeviceProfile, InputKind, Profile, ReadOptions, Source, measure};
 use ptmem::replay::{self, Counter, Position};
 use ptmem::snapshot::Snapshot;
-use ptmem::trace::{Level, Part, Window};
+use ptmem::trace::{Level, WindowCounters, Window};
 
 use crate::support::cut::cut;
 use crate::support::fixtures;
@@ -26,7 +26,7 @@ fn assert_holds(counter: &Counter, start: u64, peak: u64, place: &str) {
     }
 }
 
-fn compare(device: &DeviceProfile, truth: &Part, place: &str) {
+fn compare(device: &DeviceProfile, truth: &WindowCounters, place: &str) {
     let figures = &device.figures;
     let Level { allocated, active, reserved } = truth.peak;
     assert_holds(&figures.allocated, truth.start.allocated, allocated, &format!("{place}: allocated"));

@@ -24,14 +24,14 @@ use super::names::Names;
 use super::pairs::Pair;
 
 /// A comparison to be made: of two files, or of one rank.
-struct Item<'f> {
+struct Planned<'f> {
     pair: &'f Pair,
     name: Option<String>,
     member: Option<Member>,
     files: Sides<&'f Path>,
 }
 
-impl Item<'_> {
+impl Planned<'_> {
     /// The bytes of both files.
     fn size(&self) -> u64 {
         ranks::size(self.files.before).saturating_add(ranks::size(self.files.after))
@@ -43,7 +43,7 @@ impl Item<'_> {
 }
 
 /// The comparisons of one pair.
-struct Part<'f> {
+struct OfPair<'f> {
     pair: &'f Pair,
     /// How many they are.
     count: usize,
@@ -85,7 +85,7 @@ impl Request<'_> {
 }
 
 /// Settings that all comparisons of a run share.
-struct Run<'a> {
+struct Comparer<'a> {
     request: &'a Request<'a>,
     /// The change of the code, where rows are marked by it.
     patch: Option<Patch>,
@@ -104,8 +104,8 @@ pub(crate) fn compare_all(pairs: &[Pair], request: &Request<'_>) -> Result<Gate>
     let jobs = ranks::jobs(request.view.jobs);
     // Few comparisons leave cores for both sides of each.
     let parallel = jobs >= 2 && items.len() <= jobs.div_ceil(2);
-    let run = Run { request, patch, names: Names::default(), parallel, swapped: OnceLock::new() };
-    let sizes: Vec<u64> = items.iter().map(Item::size).collect();
+    let run = Comparer { request, patch, names: Names::default(), parallel, swapped: OnceLock::new() };
+    let sizes: Vec<u64> = items.iter().map(Planned::size).collect();
     let mut usage = Usage::new(request.config);
     let mut comparisons = Vec::with_capacity(items.len());
     let mut tables = Sides::<Tables>::default();
@@ -127,7 +127,7 @@ pub(crate) fn compare_all(pairs: &[Pair], request: &Request<'_>) -> Result<Gate>
     }
     let mut comparisons = comparisons.into_iter();
     let mut nodes = Vec::with_capacity(parts.len());
-    for Part { pair, count, missing } in parts {
+    for OfPair { pair, count, missing } in parts {
         let of_pair = comparisons.by_ref().take(count);
         let Some(missing) = missing else {
             nodes.extend(of_pair.map(Node::One));
@@ -149,8 +149,8 @@ pub(crate) fn compare_all(pairs: &[Pair], request: &Request<'_>) -> Result<Gate>
 
 /// The comparisons to be made, and how many of them each pair has.
 struct Plan<'f> {
-    items: Vec<Item<'f>>,
-    parts: Vec<Part<'f>>,
+    items: Vec<Planned<'f>>,
+    parts: Vec<OfPair<'f>>,
 }
 
 impl<'f> Plan<'f> {
@@ -159,26 +159,26 @@ impl<'f> Plan<'f> {
         for pair in pairs {
             let files = Sides { before: &*pair.before, after: &*pair.after };
             let Some(found) = &pair.found else {
-                plan.items.push(Item { pair, name: pair.name.clone(), member: None, files });
-                plan.parts.push(Part { pair, count: 1, missing: None });
+                plan.items.push(Planned { pair, name: pair.name.clone(), member: None, files });
+                plan.parts.push(OfPair { pair, count: 1, missing: None });
                 continue;
             };
             let paired = pair.context(ranks::pair(files, found))?;
-            plan.parts.push(Part { pair, count: paired.pairs.len(), missing: Some(paired.missing) });
+            plan.parts.push(OfPair { pair, count: paired.pairs.len(), missing: Some(paired.missing) });
             for ranks::Pair { member, before, after } in paired.pairs {
                 let label = &member.label;
                 let name = pair.name.as_ref().map_or_else(|| label.clone(), |name| format!("{name}: {label}"));
                 let files = Sides { before: &*before.path, after: &*after.path };
-                plan.items.push(Item { pair, name: Some(name), member: Some(member), files });
+                plan.items.push(Planned { pair, name: Some(name), member: Some(member), files });
             }
         }
         Ok(plan)
     }
 }
 
-impl Run<'_> {
+impl Comparer<'_> {
     /// Makes and judges one comparison.
-    fn compare(&self, item: &Item<'_>) -> Result<Comparison> {
+    fn compare(&self, item: &Planned<'_>) -> Result<Comparison> {
         let pair = item.pair;
         let thresholds = item.thresholds();
         let mut profiles = pair.context(self.read(item))?;
@@ -206,7 +206,7 @@ impl Run<'_> {
         Ok(Comparison { name: item.name.clone(), member: item.member.clone(), diff, judgement, min_delta })
     }
 
-    fn read(&self, item: &Item<'_>) -> Result<Sides<Profile>> {
+    fn read(&self, item: &Planned<'_>) -> Result<Sides<Profile>> {
         let request = self.request;
         // No addresses are kept for the ranks of a job: there may be thousands.
         let layout = item.member.is_none() && request.has_pictures();

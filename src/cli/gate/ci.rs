@@ -14,7 +14,7 @@ use super::super::args::View;
 use super::super::place::Place;
 use super::super::{COULD_NOT_RUN, hint, output, surroundings};
 use super::Unrecorded;
-use super::parts::Part;
+use super::results::GateResult;
 use super::rules::{Edit, Edited};
 use super::secrets::Secrets;
 
@@ -129,12 +129,18 @@ impl Folder {
     }
 
     /// Writes the files of a run that judged gates.
-    pub(super) fn write(&self, parts: &[Part<'_>], edited: &[Edited], place: &Place, view: &View) -> Result<()> {
+    pub(super) fn write(
+        &self,
+        results: &[GateResult<'_>],
+        edited: &[Edited],
+        place: &Place,
+        view: &View,
+    ) -> Result<()> {
         let mut texts = Texts::default();
-        for part in parts {
-            let mut options = part.options.clone();
-            view.prepare_for(&FORMATS, place, part.report, &mut options);
-            self.add(part, parts.len(), &options, &mut texts)?;
+        for result in results {
+            let mut options = result.options.clone();
+            view.prepare_for(&FORMATS, place, result.report, &mut options);
+            self.add(result, results.len(), &options, &mut texts)?;
         }
         texts.outputs.announce |= !edited.is_empty();
         let shown: String = edited.iter().map(|edited| self.secrets.mask(&of_edited(edited))).collect();
@@ -145,23 +151,23 @@ impl Folder {
     }
 
     /// Adds a result to the texts, and writes its page and its figures.
-    fn add(&self, part: &Part<'_>, count: usize, options: &RenderOptions, texts: &mut Texts) -> Result<()> {
+    fn add(&self, result: &GateResult<'_>, count: usize, options: &RenderOptions, texts: &mut Texts) -> Result<()> {
         let room = |most: usize| MarkdownOptions { max_bytes: Some(most / count), ..options.markdown.clone() };
         let render = |format: Format, most: usize| -> Result<String> {
             let options = RenderOptions { markdown: room(most), ..options.clone() };
-            Ok(self.secrets.mask(&format.render(part.report, &options)?))
+            Ok(self.secrets.mask(&format.render(result.report, &options)?))
         };
         // No gate can be called as what is of all comparisons.
-        let name = part.name.map_or_else(|| "report".to_owned(), |name| format!("gate-{name}"));
+        let name = result.name.map_or_else(|| "report".to_owned(), |name| format!("gate-{name}"));
         self.file(&format!("{name}.json"), &render(Format::Json, 0)?)?;
         self.file(&format!("{name}.html"), &render(Format::Html, 0)?)?;
-        let quoted = self.quoted(part.quoted);
+        let quoted = self.quoted(result.quoted);
         add_text(&mut texts.report, &with_block(&render(Format::Markdown, MOST_SUMMARY_BYTES)?, &quoted));
-        let is_brief = part.verdict == Verdict::Pass && self.mode != CommentMode::OnChange;
+        let is_brief = result.verdict == Verdict::Pass && self.mode != CommentMode::OnChange;
         let format = if is_brief { Format::Brief } else { Format::Markdown };
         add_text(&mut texts.comment, &with_block(&render(format, MOST_COMMENT)?, &quoted));
         texts.annotations += &render(Format::Github, 0)?;
-        texts.outputs.add(part.verdict, &render(Format::GithubOutput, 0)?);
+        texts.outputs.add(result.verdict, &render(Format::GithubOutput, 0)?);
         Ok(())
     }
 

@@ -24,7 +24,7 @@ use super::super::{exit_code, leak, many, profile, ranks, surroundings};
 use super::base::BaseCommit;
 use super::ci::Folder;
 use super::of_base::{Missing, OfBase};
-use super::parts::{self, Alone, AloneResult, Part};
+use super::results::{self, Alone, AloneResult, GateResult};
 use super::rules::{self, Change, Edited};
 use super::sides::{Plan, Recordings, WORKING_TREE};
 use super::update::{accepting, improvement, storing, update};
@@ -372,17 +372,17 @@ impl Gates<'_> {
         let commands = leaves.filter_map(|comparison| accepting(comparison, self.arguments)).collect();
         let acceptance = self.loaded.acceptance()?.map(|of| Acceptance { commands, label: label.cloned(), ..of });
         let options = RenderOptions { acceptance, ..report_options(&self.arguments.view, self.output) };
-        let compared = compared.as_ref().map(|gate| Part::compared(gate, &options, approval.as_ref()));
-        let alone = alone.iter().map(|one| one.part(&options, approval.as_ref()));
-        let mut parts: Vec<Part<'_>> = compared.into_iter().chain(alone).collect();
-        parts::write(&mut parts, &self.place, &self.arguments.view, self.output)?;
+        let compared = compared.as_ref().map(|gate| GateResult::compared(gate, &options, approval.as_ref()));
+        let alone = alone.iter().map(|one| one.judged(&options, approval.as_ref()));
+        let mut results: Vec<GateResult<'_>> = compared.into_iter().chain(alone).collect();
+        results::write(&mut results, &self.place, &self.arguments.view, self.output)?;
         if let Some(folder) = self.folder {
-            folder.write(&parts, edited, &self.place, &self.arguments.view)?;
+            folder.write(&results, edited, &self.place, &self.arguments.view)?;
         }
         if let Some(base) = base {
             output::print_note(&format!("the base is {}, {}", base.short(), base.reason));
         }
-        let verdict = parts.iter().filter(|part| !part.is_approved).map(|part| part.verdict).max();
+        let verdict = results.iter().filter(|result| !result.is_approved).map(|result| result.verdict).max();
         Ok(exit_code(verdict.unwrap_or(Verdict::Pass), self.arguments.trust.exit_zero))
     }
 }

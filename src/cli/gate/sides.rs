@@ -18,7 +18,7 @@ use super::super::recorder::environment::Environment;
 use super::super::recorder::process::{Hold, available_memory};
 use super::super::recorder::tree::Tree;
 use super::super::recorder::{
-    Attempt, Candidate, Failure, Method, Part, Program, Recorder, hash_environment, python_of, read_log, tail,
+    Attempt, Candidate, Failure, InProgress, Method, Program, Recorder, hash_environment, python_of, read_log, tail,
 };
 use super::base::BaseCommit;
 use super::ignored::Lacking;
@@ -56,7 +56,7 @@ struct Side<'a> {
     /// The folder of its recording.
     name: String,
     root: &'a Path,
-    part: Part,
+    part: InProgress,
     plan: &'a Plan<'a>,
 }
 
@@ -124,8 +124,10 @@ impl Recordings {
         for missing in missing_in(&tree.path) {
             output::print_note(&format!("the base lacks {missing}: a worktree has only what git itself keeps"));
         }
-        let part =
-            Part { name: format!("base {}", base.short()), last: self.last(&Self::name_of_after(plans.after.name)) };
+        let part = InProgress {
+            name: format!("base {}", base.short()),
+            last: self.last(&Self::name_of_after(plans.after.name)),
+        };
         let before = Side { name, root: &tree.path, part, plan: &plans.before };
         let places = Sides { before, after };
         let Sides { before, after } = self.record_both(&places, counters);
@@ -137,7 +139,7 @@ impl Recordings {
 
     fn place_of_after<'a>(&'a self, plan: &'a Plan<'a>, shown: &str) -> Side<'a> {
         let name = Self::name_of_after(plan.name);
-        let part = Part { name: shown.to_owned(), last: self.last(&name) };
+        let part = InProgress { name: shown.to_owned(), last: self.last(&name) };
         Side { name, root: &self.repository.root, part, plan }
     }
 

@@ -11,7 +11,7 @@ use super::super::checkout::paths_of;
 use super::super::pip::printed;
 use super::failure::{Failure, last_lines};
 use super::process::{self, Ended};
-use super::progress::Part;
+use super::progress::InProgress;
 
 /// Where a script installs, and what it needs for that.
 pub(crate) struct Environment<'a> {
@@ -35,7 +35,7 @@ impl Environment<'_> {
         script: &[OsString],
         folder: &Path,
         log: &Path,
-        part: &Part,
+        part: &InProgress,
     ) -> Result<Result<(), Failure>> {
         let doing = part.doing("installing", None);
         let made = match self.maker() {

@@ -28,7 +28,7 @@ use super::pip::printed;
 use super::{checkout, input};
 pub(crate) use failure::{Failure, read_log, tail};
 use process::Ended;
-pub(crate) use progress::Part;
+pub(crate) use progress::InProgress;
 
 /// How candidates are recorded.
 #[derive(Debug, Args)]
@@ -226,13 +226,13 @@ impl Recorder {
     }
 
     /// Runs and records a candidate, and shows how far it is.
-    pub(crate) fn record(&self, name: &str, candidate: &Candidate<'_>, part: &Part) -> Attempt {
+    pub(crate) fn record(&self, name: &str, candidate: &Candidate<'_>, part: &InProgress) -> Attempt {
         let folder = self.begin(name)?;
         self.record_in(&folder, candidate, part)
     }
 
     /// The same in a folder that [`Recorder::begin`] made.
-    pub(crate) fn record_in(&self, folder: &Path, candidate: &Candidate<'_>, part: &Part) -> Attempt {
+    pub(crate) fn record_in(&self, folder: &Path, candidate: &Candidate<'_>, part: &InProgress) -> Attempt {
         let log = folder.join("log");
         let name = if candidate.counters { "snapshot.json" } else { "snapshot.pkl" };
         let mut command = candidate.command(&folder.join(SNAPSHOTS).join(name))?;

@@ -32,14 +32,14 @@ struct Running {
 }
 
 /// A recording that is part of the line.
-pub(crate) struct Part {
+pub(crate) struct InProgress {
     /// Its name, such as "base 1a2b3c4".
     pub(crate) name: String,
     /// How long it took last time.
     pub(crate) last: Option<Duration>,
 }
 
-impl Part {
+impl InProgress {
     pub(crate) fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), last: None }
     }

@@ -16,7 +16,7 @@ use crate::cli::checkout::own_packages;
 use crate::cli::git::{self, Repository, git};
 use crate::cli::place::Place;
 use crate::cli::recorder::tree::Tree;
-use crate::cli::recorder::{Attempt, Candidate, Failure, Part, Program, Recorded, Recorder};
+use crate::cli::recorder::{Attempt, Candidate, Failure, InProgress, Program, Recorded, Recorder};
 use crate::leaves::search::{Answer, Asked, Candidates};
 
 /// The worktree in which commits are recorded.
@@ -209,7 +209,7 @@ impl Recordable for Commits {
 fn record_in(folder: &Path, name: &str, recorder: &Recorder, program: Program<'_>) -> Attempt {
     // The packages of this commit, whatever the environment has installed from the checkout.
     let variables = [own_packages(&recorder.place(TREE))?];
-    recorder.record(name, &Candidate::new(program, folder, &variables), &Part::new(name))
+    recorder.record(name, &Candidate::new(program, folder, &variables), &InProgress::new(name))
 }
 
 impl Candidates for Commits {

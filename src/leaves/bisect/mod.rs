@@ -20,7 +20,7 @@ use crate::cli::diff::{Pair, Request, compare_all};
 use crate::cli::output::{self, Output};
 use crate::cli::place::Place;
 use crate::cli::recorder::{
-    Attempt, Candidate, Failure, Part, Program, RecordArguments, Recorded, Recorder, own_files, python_of,
+    Attempt, Candidate, Failure, InProgress, Program, RecordArguments, Recorded, Recorder, own_files, python_of,
 };
 use crate::cli::report::report_options;
 use crate::cli::{checkout, exit_code};
@@ -147,7 +147,7 @@ fn compare(good: &str, program: Program<'_>, judging: &Judging<'_>) -> Result<u8
     let recorder = Recorder::of_command(&judging.arguments.record, &"checkout", &own_files())?;
     let here = env::current_dir()?;
     let candidate = Candidate::new(program, &here, &[]);
-    let recorded = recorder.record("checkout", &candidate, &Part::new("checkout"))?;
+    let recorded = recorder.record("checkout", &candidate, &InProgress::new("checkout"))?;
     let recorded = recorded.map_err(|failure| refused(failure, "the checkout", ""))?;
     let gate = judging.compare(Path::new(good), &recorded.path)?;
     output::print_note(&gate.headline().in_full());

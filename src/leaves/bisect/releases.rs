@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use super::{Found, Recordable};
 use crate::cli::checkout::paths_of;
 use crate::cli::pip::{Installer, printed};
-use crate::cli::recorder::{Attempt, Candidate, Failure, Part, Program, Recorder};
+use crate::cli::recorder::{Attempt, Candidate, Failure, InProgress, Program, Recorder};
 use crate::leaves::search::{Answer, Asked, Candidates};
 
 /// The releases between a good one and a bad one.
@@ -114,7 +114,7 @@ impl Recordable for Releases {
             Err(reason) => return Ok(Err(Failure::Candidate(reason))),
         };
         let here = env::current_dir()?;
-        let recorded = recorder.record(one, &Candidate::new(program, &here, &variables), &Part::new(one));
+        let recorded = recorder.record(one, &Candidate::new(program, &here, &variables), &InProgress::new(one));
         let _ = fs::remove_dir_all(environment);
         recorded
     }

@@ -13,7 +13,7 @@ use ptmem_simulate::Card;
 
 use super::numbers::{Numbers, by, falling};
 use super::runs::{NumberSearch, Runs};
-use crate::cli::recorder::{Candidate, Failure, Method, Part, Program, RecordArguments, Recorder, own_files};
+use crate::cli::recorder::{Candidate, Failure, InProgress, Method, Program, RecordArguments, Recorder, own_files};
 use crate::cli::{input, output, ranks};
 use crate::leaves::search::{Answer, search};
 
@@ -121,7 +121,7 @@ impl Fitting<'_> {
                 let program = Program { command: &words, method: &self.record.method };
                 let here = env::current_dir()?;
                 let candidate = Candidate { memory, ..Candidate::new(program, &here, &[]) };
-                recorder.record(&name, &candidate, &Part::new(&name))?
+                recorder.record(&name, &candidate, &InProgress::new(&name))?
             }
         };
         let recorded = recorded.map_err(|failure| {

@@ -16,7 +16,7 @@ use ptmem_simulate::Card;
 use super::SettingsArguments;
 use super::allocator::{self, Earlier, Outcome, Recording, SelfCheck, SettingsStudy, Trial, curve};
 use crate::cli::input;
-use crate::cli::recorder::{Candidate, Method, Part, Program, Recorder, read_log, tail};
+use crate::cli::recorder::{Candidate, InProgress, Method, Program, Recorder, read_log, tail};
 
 const PROGRAM: &str = include_str!("repeat.py");
 
@@ -220,8 +220,8 @@ impl Repetition<'_> {
             ..Candidate::new(Program { command: &command, method: &method }, self.folder.path(), &[])
         };
         let part = match jobs {
-            [job] => Part::new(shown(job.settings)),
-            _ => Part::new(format!("{} settings", jobs.len())),
+            [job] => InProgress::new(shown(job.settings)),
+            _ => InProgress::new(format!("{} settings", jobs.len())),
         };
         let recorded = self.recorder.record(RUNS, &candidate, &part)?;
         let log = self.recorder.place(RUNS).join("log");

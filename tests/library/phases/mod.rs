@@ -16,7 +16,7 @@ use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, InputKind, MOST_PHASES, Occurrence, Profile, ReadOptions};
 use ptmem::replay;
 use ptmem::snapshot::{self, Snapshot};
-use ptmem::trace::{Measure, Part, Window};
+use ptmem::trace::{Measure, Window, WindowCounters};
 use ptmem::verdict::Verdict;
 use serde_json::Value as Json;
 
@@ -289,7 +289,7 @@ fn phases_hold_what_the_simulated_allocator_says() {
             let [first, last] = ["first_event", "last_event"].map(|key| usize::try_from(figure(key)).unwrap());
             let window = Window::of_counts(first, last + 1);
             assert_eq!(phase.window, window, "{place}");
-            let Part { start, peak, end } = phase.held;
+            let WindowCounters { start, peak, end } = phase.held;
             let held = [start, peak, end].map(|level| level.allocated);
             assert_eq!(held, ["before", "peak", "after"].map(figure), "{place}");
             assert_eq!(phase.ends, truth["ended"].as_bool().unwrap(), "{place}");
@@ -374,7 +374,7 @@ proptest! {
             prop_assert!(phases.is_empty() || phases.len() == found.len());
             for phase in phases {
                 let inside = &levels[phase.window.from.count()..=phase.window.to.count()];
-                let Part { start, peak, end } = phase.held;
+                let WindowCounters { start, peak, end } = phase.held;
                 prop_assert_eq!(start.allocated, inside[0]);
                 prop_assert_eq!(end.allocated, inside[inside.len() - 1]);
                 prop_assert_eq!(peak.allocated, *inside.iter().max().unwrap());

@@ -7,7 +7,7 @@ use ptmem_base::diagnostic::Diagnostic;
 use ptmem_compare::diff::{Diff, Side, Sides};
 use ptmem_trace::profile::Profile;
 
-use super::headline::{Badness, Part, badness, headline};
+use super::headline::{Badness, NamedJudgement, badness, headline};
 use super::ranks::OfRank;
 use super::{Headline, Judgement, Member, Missing, Ranks, Thresholds, Verdict, has_ranks};
 
@@ -210,7 +210,7 @@ impl<T: Judged> Suite<T> {
     #[must_use]
     pub fn headline(&self) -> Headline {
         let together: Vec<_> =
-            self.jobs().map(|Job { ranks, .. }| Part::new(ranks.name.as_deref(), &ranks.judgement)).collect();
+            self.jobs().map(|Job { ranks, .. }| NamedJudgement::new(ranks.name.as_deref(), &ranks.judgement)).collect();
         let noun = match &self.nodes[..] {
             [Node::Job(job)] => job.noun(),
             _ => T::NOUN,
@@ -232,7 +232,7 @@ impl<T: Judged> Job<T> {
             return None;
         }
         let parts = parts(self.members.iter(), |of| of.member().map(|member| &*member.label));
-        Some(headline(&parts, &[Part::new(None, &self.ranks.judgement)], self.noun()))
+        Some(headline(&parts, &[NamedJudgement::new(None, &self.ranks.judgement)], self.noun()))
     }
 }
 
@@ -246,8 +246,11 @@ fn worst_first<'a, T: Judged + 'a>(leaves: impl Iterator<Item = &'a T>) -> Vec<&
 fn parts<'a, T: Judged + 'a>(
     leaves: impl Iterator<Item = &'a T>,
     name: impl Fn(&'a T) -> Option<&'a str>,
-) -> Vec<Part<'a>> {
-    worst_first(leaves).into_iter().filter_map(|leaf| Some(Part::new(name(leaf), leaf.judgement()?))).collect()
+) -> Vec<NamedJudgement<'a>> {
+    worst_first(leaves)
+        .into_iter()
+        .filter_map(|leaf| Some(NamedJudgement::new(name(leaf), leaf.judgement()?)))
+        .collect()
 }
 
 impl Job<Comparison> {

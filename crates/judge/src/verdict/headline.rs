@@ -4,12 +4,12 @@ use super::{Check, Headline, Judgement, Outcome, PeakChange, Verdict};
 
 /// A judgement among several, with its name.
 #[derive(Clone, Copy)]
-pub(super) struct Part<'a> {
+pub(super) struct NamedJudgement<'a> {
     name: Option<&'a str>,
     judgement: &'a Judgement,
 }
 
-impl<'a> Part<'a> {
+impl<'a> NamedJudgement<'a> {
     pub(super) fn new(name: Option<&'a str>, judgement: &'a Judgement) -> Self {
         Self { name, judgement }
     }
@@ -49,7 +49,7 @@ fn decisive_bytes(judgement: &Judgement) -> i128 {
 }
 
 /// One line for parts that come with the worst first, and for judgements of several of them together.
-pub(super) fn headline(parts: &[Part<'_>], together: &[Part<'_>], noun: &str) -> Headline {
+pub(super) fn headline(parts: &[NamedJudgement<'_>], together: &[NamedJudgement<'_>], noun: &str) -> Headline {
     let all = parts.iter().chain(together).map(|part| part.judgement.verdict);
     let verdict = all.max().unwrap_or(Verdict::Inconclusive);
     let failed = together.iter().filter(|part| !part.judgement.checks.is_empty());
@@ -85,12 +85,17 @@ pub(super) fn headline(parts: &[Part<'_>], together: &[Part<'_>], noun: &str) ->
 }
 
 /// The name of a part, to precede its sentence.
-fn prefix(part: Part<'_>) -> String {
+fn prefix(part: NamedJudgement<'_>) -> String {
     part.name.map(|name| format!("{name}: ")).unwrap_or_default()
 }
 
 /// The sentence where all parts pass, of which `part` comes nearest to its limit.
-fn pass_of_all(parts: &[Part<'_>], together: &[Part<'_>], part: Part<'_>, noun: &str) -> String {
+fn pass_of_all(
+    parts: &[NamedJudgement<'_>],
+    together: &[NamedJudgement<'_>],
+    part: NamedJudgement<'_>,
+    noun: &str,
+) -> String {
     let count = parts.len();
     let gated_together = together.iter().find(|all| !all.judgement.checks.is_empty());
     if let Some(all) = gated_together.filter(|_| part.judgement.checks.is_empty()) {
@@ -115,7 +120,7 @@ fn pass_of_all(parts: &[Part<'_>], together: &[Part<'_>], part: Part<'_>, noun: 
 }
 
 /// The part whose peak grew most; `None` if anything was gated.
-fn grew_most<'p>(parts: &[Part<'p>]) -> Option<(Part<'p>, &'p PeakChange)> {
+fn grew_most<'p>(parts: &[NamedJudgement<'p>]) -> Option<(NamedJudgement<'p>, &'p PeakChange)> {
     if parts.iter().any(|part| !part.judgement.checks.is_empty()) {
         return None;
     }
@@ -125,7 +130,7 @@ fn grew_most<'p>(parts: &[Part<'p>]) -> Option<(Part<'p>, &'p PeakChange)> {
 }
 
 /// The number of further parts with the same verdict, and of those that are inconclusive beside a regression.
-fn others(parts: &[Part<'_>], verdict: Verdict, one_is_told: bool, noun: &str) -> String {
+fn others(parts: &[NamedJudgement<'_>], verdict: Verdict, one_is_told: bool, noun: &str) -> String {
     let same = parts.iter().filter(|part| part.judgement.verdict == verdict).count();
     let mut text = match same - usize::from(one_is_told) {
         0 => String::new(),

@@ -75,15 +75,15 @@ pub(crate) struct Record {
     /// Reserved bytes before the first event; `None` where they are not known.
     reserved: Option<i64>,
     /// The segments at the start, and those that moves add and take away, where addresses are known.
-    segments: Vec<Part>,
-    changes: Vec<Part>,
+    segments: Vec<SegmentRange>,
+    changes: Vec<SegmentRange>,
     /// The columns by name. A number that there is none of is -1.
     columns: BTreeMap<String, Vec<i64>>,
 }
 
 /// A segment, or a part of one.
 #[derive(Debug, Serialize)]
-struct Part {
+struct SegmentRange {
     from: u64,
     bytes: u64,
     mapped: bool,
@@ -123,8 +123,8 @@ impl Record {
         record.add_alignment(past);
         if let Some(layout) = &device.layout {
             record.add_differences("addresses", layout.blocks.iter().copied().map(signed));
-            record.segments = Part::of(&layout.segments);
-            record.changes = Part::of(&layout.changes);
+            record.segments = SegmentRange::of(&layout.segments);
+            record.changes = SegmentRange::of(&layout.changes);
         }
         Some(record)
     }
@@ -171,7 +171,7 @@ impl Record {
     }
 }
 
-impl Part {
+impl SegmentRange {
     fn of(parts: &[SegmentPart]) -> Vec<Self> {
         let parts = parts.iter().map(|part| Self {
             from: part.address,

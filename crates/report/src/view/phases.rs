@@ -8,7 +8,7 @@ use ptmem_compare::diff::{self, Change, DeviceDiff, ListedPhases, PhaseRow, Side
 use ptmem_judge::verdict::{About, Check, CheckedFigures, Judgement, Mark, Outcome, Standing};
 use ptmem_trace::phase::Source;
 use ptmem_trace::profile::{DeviceProfile, Every, Interval, Occurrence};
-use ptmem_trace::trace::Part;
+use ptmem_trace::trace::WindowCounters;
 
 use super::{Row, Table, Tone, Value, figure, words};
 use crate::{RenderOptions, grouped};
@@ -76,7 +76,7 @@ fn table(figures: &[&str], name: &str, rows: impl Iterator<Item = Row>) -> Table
 }
 
 fn row(phase: &Occurrence, depth: u32, numbers: impl IntoIterator<Item = Value>) -> Row {
-    let Part { start, end, peak } = phase.held;
+    let WindowCounters { start, end, peak } = phase.held;
     let [start, end, peak] = [start, end, peak].map(|level| Value::Size(level.allocated));
     let figures = [start, end, Value::Change(phase.change()), peak];
     Row { depth: depth as usize, ..Row::new(Tone::Plain, figures.into_iter().chain(numbers).chain([name(phase)])) }
@@ -103,7 +103,7 @@ pub(super) fn intervals(device: &DeviceProfile, every: &Every) -> Table {
 }
 
 fn interval(part: &Interval) -> Row {
-    let Part { start, peak, end } = part.held;
+    let WindowCounters { start, peak, end } = part.held;
     let [start, peak, end] = [start, peak, end].map(|level| Value::Size(level.allocated));
     Row::new(Tone::Plain, [start, peak, end, Value::size(part.reserved_peak), Value::code(&*part.name)])
 }

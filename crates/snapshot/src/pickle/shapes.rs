@@ -17,7 +17,7 @@ pub(super) struct Shape<V: Visitor> {
     /// Its keys and values in turn.
     pub(super) items: Vec<V::Value>,
     /// The last one ends in SETITEMS.
-    pub(super) parts: Vec<Part<V::Kept>>,
+    pub(super) parts: Vec<Stretch<V::Kept>>,
     pub(super) handle: V::Shape,
     bytes: Box<[u8]>,
     starts: Vec<Start>,
@@ -26,7 +26,7 @@ pub(super) struct Shape<V: Visitor> {
 }
 
 /// The bytes up to an item that is decoded, or to the end.
-pub(super) struct Part<K> {
+pub(super) struct Stretch<K> {
     pub(super) bytes: Box<[u8]>,
     /// The values that they add to the memo.
     pub(super) memoized: Box<[K]>,
@@ -130,7 +130,7 @@ impl<V: Visitor> Shape<V> {
     }
 
     /// The bytes between the items that are decoded. `memoized` are the values that all of them added to the memo.
-    fn parts(&self, memoized: &[V::Kept]) -> Option<Vec<Part<V::Kept>>> {
+    fn parts(&self, memoized: &[V::Kept]) -> Option<Vec<Stretch<V::Kept>>> {
         let end = Start { at: self.bytes.len(), memoized: memoized.len() };
         let mut parts = Vec::new();
         let mut first = 0;
@@ -138,7 +138,7 @@ impl<V: Visitor> Shape<V> {
         for next in decoded.map(Some).chain([None]) {
             let from = self.starts[first];
             let to = next.map_or(end, |next| self.starts[next.index]);
-            parts.push(Part {
+            parts.push(Stretch {
                 bytes: self.bytes.get(from.at..to.at)?.into(),
                 memoized: memoized.get(from.memoized..to.memoized)?.into(),
                 first,

@@ -56,12 +56,12 @@ pub struct Snapshot {
     /// older than the recording, nor anything of a device that was not the current one when recording was switched on.
     pub lacks_block_addresses: bool,
     /// Keys that were not read because no release of PyTorch up to 2.15 writes them: the first few.
-    pub unread: Vec<(Part, StringId)>,
+    pub unread: Vec<(DictKind, StringId)>,
 }
 
 /// A part of a snapshot file whose dictionaries have keys of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display)]
-pub enum Part {
+pub enum DictKind {
     /// The top level.
     #[strum(to_string = "the file")]
     File,

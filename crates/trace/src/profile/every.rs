@@ -12,7 +12,7 @@ use super::phases::are_known;
 use super::{DeviceProfile, Error, Profile};
 use crate::phase::steps::{self, How, Step, Steps, Wanted};
 use crate::replay::Position;
-use crate::trace::{Part, Window};
+use crate::trace::{Window, WindowCounters};
 
 /// Maximum number of parts; more would not be readable as a table.
 pub const MOST_INTERVALS: usize = 10_000;
@@ -85,7 +85,7 @@ pub struct Interval {
     /// Its place in the history.
     pub window: Window,
     /// The memory held in it.
-    pub held: Part,
+    pub held: WindowCounters,
     /// The most reserved bytes within it, where they are known.
     pub reserved_peak: Option<u64>,
 }

@@ -13,7 +13,7 @@ use crate::phase::steps::{Mark, OPTIMIZER};
 use crate::phase::{self, Phase, Source, folded_name, step_of_profiler};
 use crate::replay::{Figures, HistoryKind, Position, Replay};
 use crate::stack::{self, Pass};
-use crate::trace::{Part, Trace, Window};
+use crate::trace::{Trace, Window, WindowCounters};
 
 /// The maximum number of phases that are read per device: occurrences, not names.
 pub const MOST_PHASES: usize = 65_536;
@@ -35,7 +35,7 @@ pub struct Occurrence {
     /// Its place in the history.
     pub window: Window,
     /// The memory held in it.
-    pub held: Part,
+    pub held: WindowCounters,
     /// True if its beginning was recorded. Else it is taken to begin with the history.
     pub begins: bool,
     /// True if its end was recorded. Else it is taken to last until the dump.

@@ -160,29 +160,31 @@ impl<'c> Alike<'c> {
     }
 
     /// A part of the stack as a text, where it has that part.
-    fn text(&self, part: Part) -> Option<String> {
+    fn text(&self, part: Distinction) -> Option<String> {
         let frame = match part {
-            Part::Caller(depth) => *self.callers.get(depth)?,
-            Part::Inside(depth) => *self.inside.get(depth)?,
-            Part::Operation => return self.name.site.is_empty().then(|| self.code.operation(self.stack).whole_label()),
+            Distinction::Caller(depth) => *self.callers.get(depth)?,
+            Distinction::Inside(depth) => *self.inside.get(depth)?,
+            Distinction::Operation => {
+                return self.name.site.is_empty().then(|| self.code.operation(self.stack).whole_label());
+            }
         };
         Some(self.code.text_within(self.stack, frame))
     }
 
-    fn add(&mut self, part: Part, text: String) {
+    fn add(&mut self, part: Distinction, text: String) {
         match part {
-            Part::Caller(_) => self.name.callers.push(text),
-            Part::Inside(depth) => {
+            Distinction::Caller(_) => self.name.callers.push(text),
+            Distinction::Inside(depth) => {
                 self.name.inside.insert(self.inside.len() - depth, text);
             }
-            Part::Operation => self.name.operation = text,
+            Distinction::Operation => self.name.operation = text,
         }
     }
 }
 
 /// A part of a stack that may distinguish it from others with the same label.
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum Distinction {
     /// A frame that calls the one to blame, the innermost first.
     Caller(usize),
     /// A frame inside of the one to blame, the innermost first.
@@ -200,8 +202,8 @@ pub(super) fn distinct_labels(label: &str, stacks: &[(&Grouper<'_>, StackId)]) -
         let most_callers = alike.iter().map(|one| one.callers.len()).max().unwrap_or(0);
         let most_inside = alike.iter().map(|one| one.inside.len()).max().unwrap_or(0);
         let mut groups = vec![(0..alike.len()).collect()];
-        let frames = (0..most_callers).map(Part::Caller).chain((0..most_inside).map(Part::Inside));
-        for part in frames.chain([Part::Operation]) {
+        let frames = (0..most_callers).map(Distinction::Caller).chain((0..most_inside).map(Distinction::Inside));
+        for part in frames.chain([Distinction::Operation]) {
             groups = split(&mut alike, groups, part);
         }
         labels = alike.iter().map(|one| one.name.to_string()).collect();
@@ -235,7 +237,7 @@ pub fn tell_apart<'g, T>(
 
 /// Adds a text to the names that are still the same, where they differ in it. Returns the groups, by index, of those
 /// that are the same afterwards.
-fn split(alike: &mut [Alike<'_>], groups: Vec<Vec<usize>>, part: Part) -> Vec<Vec<usize>> {
+fn split(alike: &mut [Alike<'_>], groups: Vec<Vec<usize>>, part: Distinction) -> Vec<Vec<usize>> {
     let mut left = Vec::new();
     for group in groups {
         let mut by_text: BTreeMap<Option<String>, Vec<usize>> = BTreeMap::new();

@@ -38,7 +38,7 @@ impl Level {
 
 /// The counters over a part of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Part {
+pub struct WindowCounters {
     /// At its beginning.
     pub start: Level,
     /// The highest, its ends included.
@@ -50,7 +50,7 @@ pub struct Part {
 impl Trace {
     /// The counters over parts of the history; parts beyond it have its final values.
     #[must_use]
-    pub fn parts(&self, windows: &[Window]) -> Vec<Part> {
+    pub fn parts(&self, windows: &[Window]) -> Vec<WindowCounters> {
         if windows.is_empty() {
             return Vec::new();
         }
@@ -113,7 +113,7 @@ impl Levels {
     }
 
     /// The counters from a border to a later one.
-    fn over(&self, Window { from, to }: Window) -> Part {
+    fn over(&self, Window { from, to }: Window) -> WindowCounters {
         let [first, last] = [from, to].map(|at| self.borders.partition_point(|&border| border < at));
         let start = self.at(first);
         let end = self.at(last);
@@ -132,7 +132,7 @@ impl Levels {
             low /= 2;
             high /= 2;
         }
-        Part { start, peak, end }
+        WindowCounters { start, peak, end }
     }
 }
 

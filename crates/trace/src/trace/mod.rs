@@ -33,7 +33,7 @@ mod ranks;
 use serde::{Deserialize, Serialize};
 
 pub use class::{Bucket, Class, ClassTags, Origin};
-pub use levels::{Level, Part};
+pub use levels::{Level, WindowCounters};
 pub use moves::{Block, Life, Measure, Move, Spread};
 pub use position::{Position, Window};
 

@@ -3,7 +3,7 @@
 use super::super::field::Key;
 use super::super::forward;
 use super::super::value::{Value, ValueKind};
-use super::super::{Action, Event, Frame, FrameId, Part, StringId, TagsId};
+use super::super::{Action, DictKind, Event, Frame, FrameId, StringId, TagsId};
 use super::container::{self, Dict};
 use super::{Builder, RecordKind};
 
@@ -62,7 +62,7 @@ impl Builder {
                 Some(Key::Line) => frame.line = self.integer(value).unwrap_or(-1),
                 Some(Key::FxOriginalTrace) => frame.original = self.original(value),
                 Some(_) => {}
-                None => self.unread.add(Part::Frame, key),
+                None => self.unread.add(DictKind::Frame, key),
             }
         }
         Dict::Record(RecordKind::Frame, container::index(self.tables.intern_frame(frame).index()))
@@ -116,7 +116,7 @@ impl Builder {
                 Some(Key::UserMetadata) => *user_metadata = value,
                 Some(Key::PoolId) => *pool_id = value,
                 Some(_) => {}
-                None => self.unread.add(Part::Event, key),
+                None => self.unread.add(DictKind::Event, key),
             }
         }
         event.tags = self.tags_with(event.tags, tags);

@@ -8,7 +8,7 @@ use ptmem_base::text::cut;
 use super::super::field::Key;
 use super::super::forward;
 use super::super::value::{Value, ValueKind};
-use super::super::{AllocatorSettings, Annotation, Error, FrameId, Part, RunFacts, Snapshot, StackId};
+use super::super::{AllocatorSettings, Annotation, DictKind, Error, FrameId, RunFacts, Snapshot, StackId};
 use super::Builder;
 use super::container::Dict;
 
@@ -63,7 +63,7 @@ impl Builder {
             return Err(Error::NotASnapshot { found });
         }
         self.finish_forward()?;
-        self.note_unread(Part::File, root);
+        self.note_unread(DictKind::File, root);
         let host_segments = self.entry(root, Key::HostSegments);
         let host_traces = self.entry(root, Key::HostTraces);
         let mut devices = BTreeMap::new();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::super::field::Key;
 use super::super::value::Value;
-use super::super::{Block, BlockState, Device, Error, Part, Segment};
+use super::super::{Block, BlockState, Device, DictKind, Error, Segment};
 use super::Builder;
 use super::finish::{MOST_REPEATED, device_number, invalid, repeated, required};
 
@@ -41,7 +41,7 @@ impl Builder {
         if !self.met.insert(handle) {
             return Err(repeated("segment"));
         }
-        self.note_unread(Part::Segment, handle);
+        self.note_unread(DictKind::Segment, handle);
         let device = self.entry(handle, Key::Device).and_then(|device| self.integer(device));
         let device = device_number(required(device, Key::Device, "an integer")?)?;
         let address = self.required_unsigned(handle, Key::Address)?;
@@ -85,7 +85,7 @@ impl Builder {
         if !self.met.insert(handle) {
             return Err(repeated("block"));
         }
-        self.note_unread(Part::Block, handle);
+        self.note_unread(DictKind::Block, handle);
         let size = self.required_unsigned(handle, Key::Size)?;
         let state: Option<BlockState> = self.string(state).and_then(|state| state.parse().ok());
         let expected = "one of active_allocated, active_pending_free, active_awaiting_free, inactive";

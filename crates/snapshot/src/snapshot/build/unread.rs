@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::field::Key;
 use super::super::value::Value;
-use super::super::{Part, StringId, Tables};
+use super::super::{DictKind, StringId, Tables};
 use super::Builder;
 
 /// Keys that PyTorch and its viewer write and that no figure needs.
@@ -25,7 +25,7 @@ const MOST_NAMES: usize = 20;
 
 /// The names of keys that were not read, and the part of the file that has them.
 #[derive(Default)]
-pub(super) struct Unread(pub(super) BTreeSet<(Part, StringId)>);
+pub(super) struct Unread(pub(super) BTreeSet<(DictKind, StringId)>);
 
 impl Unread {
     /// Interns the names that are left out on purpose right after those of [`Key`].
@@ -36,7 +36,7 @@ impl Unread {
     }
 
     /// Adds a key unless it is known.
-    pub(super) fn add(&mut self, part: Part, key: Value) {
+    pub(super) fn add(&mut self, part: DictKind, key: Value) {
         let known = Key::COUNT + NOT_NEEDED.len();
         if let Some(name) = Builder::string_id(key).filter(|name| name.index() >= known)
             && self.0.len() < MOST_NAMES
@@ -48,7 +48,7 @@ impl Unread {
 
 impl Builder {
     /// Notes the unknown keys of a dictionary.
-    pub(super) fn note_unread(&mut self, part: Part, dict: Value) {
+    pub(super) fn note_unread(&mut self, part: DictKind, dict: Value) {
         let mut unread = std::mem::take(&mut self.unread);
         for (key, _) in self.dict_pairs(dict).unwrap_or_default() {
             unread.add(part, *key);

@@ -43,7 +43,7 @@ pub(super) struct Hunk {
 }
 
 /// A part of a stack that the other one has not.
-struct Part<'t> {
+struct Unshared<'t> {
     /// The whole stack.
     all: &'t [Token],
     tokens: &'t [Token],
@@ -51,7 +51,7 @@ struct Part<'t> {
     unknown: Vec<usize>,
 }
 
-impl Part<'_> {
+impl Unshared<'_> {
     fn unknown(&self, index: usize) -> Token {
         self.tokens[self.unknown[index]]
     }
@@ -155,18 +155,18 @@ impl Pairing<'_> {
         self.align(&self.part(old, &old[op.old_range()]), &self.part(new, &new[op.new_range()]))
     }
 
-    fn part<'t>(&self, all: &'t [Token], tokens: &'t [Token]) -> Part<'t> {
+    fn part<'t>(&self, all: &'t [Token], tokens: &'t [Token]) -> Unshared<'t> {
         /// Keeps the tables small.
         const MOST: usize = 32;
         let unknown = (0..tokens.len()).filter(|&at| !self.kept.contains(&tokens[at]));
-        Part { all, tokens, unknown: unknown.take(MOST).collect() }
+        Unshared { all, tokens, unknown: unknown.take(MOST).collect() }
     }
 
     /// Pairs the functions that vanished with those that appeared in their place, in order, with the greatest total
     /// similarity: the longest common subsequence with weights.
-    fn align(&self, old: &Part<'_>, new: &Part<'_>) -> Hunk {
+    fn align(&self, old: &Unshared<'_>, new: &Unshared<'_>) -> Hunk {
         let [rows, columns] = [old, new].map(|part| part.unknown.len());
-        let [old_counts, new_counts] = [old, new].map(Part::counts);
+        let [old_counts, new_counts] = [old, new].map(Unshared::counts);
         let mut values = vec![vec![0.0; columns]; rows];
         // The greatest total that pairs can reach from each position.
         let mut best = vec![vec![0.0_f64; columns + 1]; rows + 1];

@@ -49,7 +49,7 @@ impl AloneResult {
 }
 
 /// A result that has a report of its own.
-pub(super) struct Part<'g> {
+pub(super) struct GateResult<'g> {
     /// The name of its gate; `None` for the comparisons.
     pub(super) name: Option<&'g str>,
     pub(super) report: &'g dyn Report,
@@ -62,7 +62,7 @@ pub(super) struct Part<'g> {
     pub(super) options: RenderOptions,
 }
 
-impl<'g> Part<'g> {
+impl<'g> GateResult<'g> {
     /// The comparisons.
     pub(super) fn compared(gate: &'g Gate, options: &RenderOptions, approval: Option<&Approval>) -> Self {
         let approval = approval.filter(|_| gate.fails_by_change_alone());
@@ -88,11 +88,11 @@ impl Alone {
     }
 
     /// Its report.
-    pub(super) fn part(&self, options: &RenderOptions, approval: Option<&Approval>) -> Part<'_> {
+    pub(super) fn judged(&self, options: &RenderOptions, approval: Option<&Approval>) -> GateResult<'_> {
         let headline = self.result.headline();
         let lacks_a_before = self.result.lacks_a_before_at_most() && headline.verdict != Verdict::Pass;
         let approval = approval.filter(|_| lacks_a_before);
-        Part {
+        GateResult {
             name: self.name.as_deref(),
             report: self.result.report(),
             verdict: headline.verdict,
@@ -105,8 +105,8 @@ impl Alone {
 }
 
 /// Writes the requested files, and prints the reports.
-pub(super) fn write(parts: &mut [Part<'_>], place: &Place, view: &View, output: &Output) -> Result<()> {
-    let count = parts.len();
+pub(super) fn write(results: &mut [GateResult<'_>], place: &Place, view: &View, output: &Output) -> Result<()> {
+    let count = results.len();
     let prints_one_document = !matches!(view.format, Format::Table | Format::Markdown | Format::Json | Format::Brief);
     if count > 1 && prints_one_document {
         bail!(
@@ -114,49 +114,49 @@ pub(super) fn write(parts: &mut [Part<'_>], place: &Place, view: &View, output: 
             view.format
         );
     }
-    for part in parts.iter_mut() {
-        view.prepare(place, part.report, &mut part.options);
+    for result in results.iter_mut() {
+        view.prepare(place, result.report, &mut result.options);
     }
     // The verdict is printed even if a file cannot be written.
-    let exported = parts.iter().try_for_each(|part| {
-        let exports: Vec<Export> = view.export.iter().map(|export| export.of(part.name)).collect();
-        output.export(part.report, &exports, &part.options)
+    let exported = results.iter().try_for_each(|result| {
+        let exports: Vec<Export> = view.export.iter().map(|export| export.of(result.name)).collect();
+        output.export(result.report, &exports, &result.options)
     });
-    print(parts, view, output)?;
+    print(results, view, output)?;
     exported
 }
 
-fn print(parts: &[Part<'_>], view: &View, output: &Output) -> Result<()> {
-    let count = parts.len();
+fn print(results: &[GateResult<'_>], view: &View, output: &Output) -> Result<()> {
+    let count = results.len();
     match view.format {
-        Format::Json if count > 1 => return print_json(parts, output),
+        Format::Json if count > 1 => return print_json(results, output),
         _ => {}
     }
-    for part in parts {
-        if let (Some(name), Format::Table) = (part.name, view.format) {
+    for result in results {
+        if let (Some(name), Format::Table) = (result.name, view.format) {
             output.print(&format!("gate {name}\n"))?;
         }
-        output.print_report(part.report, view.format, &part.options)?;
+        output.print_report(result.report, view.format, &result.options)?;
     }
     if count > 1 && view.format == Format::Table {
-        output.print(&overall(parts))?;
+        output.print(&overall(results))?;
     }
     Ok(())
 }
 
 /// The verdict on all results, in one line.
-fn overall(parts: &[Part<'_>]) -> String {
-    let worst = parts.iter().rev().max_by_key(|part| part.verdict);
-    worst.map(|part| format!("\n{}\n", part.headline.in_full())).unwrap_or_default()
+fn overall(results: &[GateResult<'_>]) -> String {
+    let worst = results.iter().rev().max_by_key(|result| result.verdict);
+    worst.map(|result| format!("\n{}\n", result.headline.in_full())).unwrap_or_default()
 }
 
 /// Prints the reports of several results as one document.
-fn print_json(parts: &[Part<'_>], output: &Output) -> Result<()> {
-    let verdict = parts.iter().map(|part| part.verdict).max().unwrap_or(Verdict::Pass);
+fn print_json(results: &[GateResult<'_>], output: &Output) -> Result<()> {
+    let verdict = results.iter().map(|result| result.verdict).max().unwrap_or(Verdict::Pass);
     let mut reports = Vec::new();
-    for part in parts {
-        let report = RawValue::from_string(Format::Json.render(part.report, &part.options)?)?;
-        reports.push(Named { gate: part.name, report });
+    for result in results {
+        let report = RawValue::from_string(Format::Json.render(result.report, &result.options)?)?;
+        reports.push(Named { gate: result.name, report });
     }
     let head = json!({ "schema": "ptmem.gate/1", "verdict": verdict.name(), "exit_code": verdict.exit_code() });
     let document = Document { head, reports };
