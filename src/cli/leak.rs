@@ -104,7 +104,7 @@ impl Run {
 fn options(arguments: &LeakArguments, config: &Config) -> LeakOptions {
     let steps = match (&arguments.step, arguments.windows) {
         (Some(pattern), _) => Wanted::Named(pattern.clone()),
-        (None, Some(count)) => Wanted::Windows(count.into()),
+        (None, Some(count)) => Wanted::Windows(count),
         (None, None) => Wanted::Any,
     };
     let reading = arguments.grouping.reading(config);

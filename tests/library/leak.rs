@@ -426,7 +426,7 @@ fn steps_go_by_names_that_are_asked_for() {
         |glob: &str| LeakOptions { steps: Wanted::Named(Pattern::glob(glob).unwrap()), ..LeakOptions::default() };
     let found = program.search(&named("*batch*"));
     assert_eq!(only_device(&found).points.len(), 9);
-    assert_eq!(only_device(&found).points[3].name, "{\"batch\": 3}");
+    assert_eq!(only_device(&found).points[3].name.to_string(), "{\"batch\": 3}");
     assert_eq!(found.leaks().next().map(|(_, leak)| (leak.bytes_per_step, leak.judged)), Some((512, 7)));
     // A name that does not occur is answered with those that do.
     let found = program.search(&named("epoch*"));

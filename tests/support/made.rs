@@ -26,7 +26,7 @@ impl Choices<'_> {
 }
 
 /// Bytes that each event and each block at the start of a saved profile counts.
-pub const MOVE: u64 = 32;
+pub const MOVE: u64 = 48;
 
 /// A device of a saved profile whose loops, one within the other, allocate a block and perhaps free it; `start` blocks are there
 /// before.

@@ -2,8 +2,8 @@
 
 use ptmem::leak::Point;
 use ptmem::report::view::{
-    Content, Fact, Group, Row, Section, Source, StepChart, Table, Tone, Value, View, figure, known_size, overhead,
-    remarks, rows, words,
+    Content, Fact, Group, MOST_LINES, Row, Section, Source, StepChart, Table, Tone, Value, View, figure, known_size,
+    overhead, remarks, rows, words,
 };
 use ptmem::report::{Amounts, RenderOptions};
 use ptmem::tracks::StackTrack;
@@ -62,7 +62,7 @@ fn section(history: &History, device: &DeviceHistory, options: &RenderOptions) -
 /// The peaks and the largest stacks over time.
 fn course(history: &History, device: &DeviceHistory) -> StepChart {
     let points = history.points.iter().zip(&device.figures).map(|(point, figures)| Point {
-        name: point.name.clone(),
+        name: point.name.as_str().into(),
         allocated: figures.and_then(|figures| figures.peak),
         reserved: figures.and_then(|figures| figures.reserved),
         fragmentation: None,
@@ -71,6 +71,7 @@ fn course(history: &History, device: &DeviceHistory) -> StepChart {
     let lines = device
         .stacks
         .iter()
+        .take(MOST_LINES)
         .map(|stack| Amounts { name: stack.label.clone(), bytes: stack.held.iter().map(|held| held.bytes).collect() });
     StepChart {
         noun: "profile",

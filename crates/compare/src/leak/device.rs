@@ -1,6 +1,7 @@
 //! What grows on one device.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::budget::DeviceBudget;
 use ptmem_base::device::DeviceId;
@@ -8,7 +9,7 @@ use ptmem_base::diagnostic::Advice;
 use ptmem_trace::phase::steps::How;
 use ptmem_trace::profile::{Held, Oom};
 
-use super::{FRAGMENTATION, Growing, Leak, LeakMetric, LeakOptions, Mode, Point, Trend, reduced};
+use super::{FRAGMENTATION, Growing, Leak, LeakMetric, LeakOptions, Mode, Point, Trend, proportion};
 
 /// Growth of the totals of a device in bytes per snapshot or step, warm-up left out. `None` is "cannot be known".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
@@ -75,7 +76,7 @@ pub struct DeviceLeaks {
     /// The way in which the steps of a single snapshot were found.
     pub how: Option<How>,
     /// The snapshots or steps, in order.
-    pub points: Vec<Point>,
+    pub points: Arc<[Point]>,
     /// Number of them at the start that are warm-up.
     pub skip: usize,
     /// Number of them that can show a leak: neither warm-up nor the last step, whose tensors are still in use.
@@ -125,11 +126,10 @@ impl DeviceLeaks {
     #[must_use]
     pub fn findings(&self, metric: LeakMetric) -> Vec<Vec<&Leak>> {
         let mut findings: Vec<Vec<&Leak>> = Vec::new();
-        let mut places: HashMap<&[i128], usize> = HashMap::new();
+        let mut places: HashMap<u64, usize> = HashMap::new();
         for leak in self.leaks_of(metric) {
             let next = findings.len();
-            let has_blocks = leak.rounds.iter().any(|&blocks| blocks != 0);
-            let place = if has_blocks { *places.entry(&leak.rounds).or_insert(next) } else { next };
+            let place = leak.rounds.map_or(next, |rounds| *places.entry(rounds).or_insert(next));
             if place == next {
                 findings.push(Vec::new());
             }
@@ -171,17 +171,16 @@ impl DeviceLeaks {
     /// A leak without a name of something that held this much at each point that counts.
     fn leak_of(&self, trend: Trend, held: &[Held]) -> Leak {
         let end = held.last().copied().unwrap_or_default();
+        let rounds = held.windows(2).map(|pair| i128::from(pair[1].blocks) - i128::from(pair[0].blocks));
         Leak {
-            since: (trend.since > 0).then(|| self.counted()[trend.since].name.clone()),
+            since: (trend.since > 0).then(|| self.counted()[trend.since].name.to_string()),
             bytes: trend.gained,
             blocks: i128::from(end.blocks) - i128::from(held[trend.since].blocks),
             bytes_per_step: trend.slope.unwrap_or_default(),
             grew: trend.grew,
             judged: trend.steps,
             end,
-            rounds: reduced(
-                held.windows(2).map(|pair| i128::from(pair[1].blocks) - i128::from(pair[0].blocks)).collect(),
-            ),
+            rounds: proportion(&rounds.collect::<Vec<_>>()),
             course: held.iter().map(|held| held.bytes).collect(),
             ..Leak::default()
         }

@@ -15,6 +15,7 @@ pub use steps::search;
 pub use trend::{Growing, Trend, course_changes};
 
 use std::cmp::Reverse;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::budget::DeviceMemory;
@@ -22,7 +23,7 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::units::{Delta, approximate};
 use ptmem_snapshot::snapshot::{RunFacts, StackId, Tables};
-pub use ptmem_trace::phase::steps::Wanted;
+pub use ptmem_trace::phase::steps::{StepName, Wanted};
 use ptmem_trace::profile::{Bucket, Held, Moment, Profile, ReadOptions, Source};
 use ptmem_trace::stack::{self, GroupBy, Grouper, Label, More, Rules};
 
@@ -169,8 +170,8 @@ pub struct Leak {
     pub judged: usize,
     /// Bytes and blocks that it holds at the end.
     pub end: Held,
-    /// Blocks that it gained in each step that counts, divided by what all of these numbers are multiples of.
-    pub rounds: Vec<i128>,
+    /// A digest of the proportion in which it gained blocks in the steps that count; `None` if it gained none.
+    pub rounds: Option<u64>,
     /// Bytes at the end of each snapshot that counts; of steps, those that they and the ones before left behind.
     pub course: Vec<u64>,
 }
@@ -190,10 +191,12 @@ impl Leak {
     }
 }
 
-/// Numbers, divided by their greatest common divisor.
-fn reduced(numbers: Vec<i128>) -> Vec<i128> {
-    let divisor = numbers.iter().fold(0, |divisor, number| greatest_common_divisor(divisor, number.abs())).max(1);
-    numbers.into_iter().map(|number| number / divisor).collect()
+/// A digest of numbers, divided by their greatest common divisor; `None` if all are 0.
+fn proportion(numbers: &[i128]) -> Option<u64> {
+    let divisor = numbers.iter().fold(0, |divisor, number| greatest_common_divisor(divisor, number.abs()));
+    let mut digest = DefaultHasher::new();
+    numbers.iter().for_each(|number| number.checked_div(divisor).hash(&mut digest));
+    (divisor > 0).then(|| digest.finish())
 }
 
 fn greatest_common_divisor(a: i128, b: i128) -> i128 {
@@ -252,7 +255,7 @@ fn cycles_unknown(device: DeviceId, mode: Mode) -> Diagnostic {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Point {
     /// The name of the snapshot or step.
-    pub name: String,
+    pub name: StepName,
     /// Allocated bytes.
     pub allocated: Option<u64>,
     /// Reserved bytes.

@@ -75,7 +75,7 @@ impl DeviceSeries<'_> {
                 continue;
             };
             points.push(Point {
-                name: profile.source.path.clone(),
+                name: profile.source.path.as_str().into(),
                 allocated: figures.allocated.end,
                 reserved: figures.reserved.end,
                 fragmentation: figures.fragmentation.end,
@@ -89,7 +89,7 @@ impl DeviceSeries<'_> {
             skip,
             judged: points.len().saturating_sub(skip + 1),
             budget: memory.map(|memory| memory.budget(self.latest.run.as_ref(), self.device.device)),
-            points,
+            points: points.into(),
             ..DeviceLeaks::default()
         };
         let Some(latest) = self.device.in_each(self.profiles).last().flatten() else {

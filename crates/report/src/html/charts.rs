@@ -23,9 +23,6 @@ const MOST_BARS: usize = 512;
 /// Bars that have their values above them.
 const MOST_VALUES: usize = 12;
 
-/// Lines that are drawn: the leaks that grow fastest, or the largest stacks.
-const MOST_LINES: usize = 8;
-
 /// A bar.
 struct Bar {
     bytes: u64,
@@ -143,18 +140,19 @@ fn bars_of_steps(steps: &StepChart) -> Markup {
 fn bar(point: &Point, is_warm_up: bool) -> Bar {
     let value = known_size(point.allocated);
     let remark = if is_warm_up { ", warm-up" } else { "" };
+    let label = point.name.to_string();
     Bar {
         bytes: point.allocated.unwrap_or(0),
         class: if is_warm_up { "faint" } else { "" },
-        title: format!("{}: {value}{remark}", name(&point.name)),
+        title: format!("{}: {value}{remark}", name(&label)),
         value,
-        label: point.name.clone(),
+        label,
         section: None,
     }
 }
 
 fn lines_of_steps(steps: &StepChart) -> Markup {
-    let shown = &steps.lines[..steps.lines.len().min(MOST_LINES)];
+    let shown = &steps.lines;
     let top = shown.iter().flat_map(|line| &line.bytes).copied().max().unwrap_or(0).max(1);
     let last = steps.points.len().saturating_sub(1).max(1) as u64;
     let axes = Axes::new(LINES, top, None);
@@ -166,8 +164,8 @@ fn lines_of_steps(steps: &StepChart) -> Markup {
         }
     };
     let labelled = labelled(steps.points.len()).into_iter();
-    let labels =
-        labelled.filter_map(|at| Some((share(at as u64, last, 100), short(&name(&steps.points.get(at)?.name)))));
+    let labels = labelled
+        .filter_map(|at| Some((share(at as u64, last, 100), short(&name(&steps.points.get(at)?.name.to_string())))));
     let labels: Vec<(Place, String)> = labels.collect();
     let description = format!("{} lines: {}, up to {}", shown.len(), steps.lines_title, Size(top));
     html! {

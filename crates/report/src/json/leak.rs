@@ -21,7 +21,7 @@ object! {
         mode: searches(findings).next().map_or(Mode::Steps, |search| search.mode),
         group_by: searches(findings).next().map(|search| search.group_by.to_string()).unwrap_or_default(),
         // The steps and the growth of the device that leaks most.
-        steps: list(worst_device(findings).into_iter().flat_map(|device| &device.points).map(StepReport)),
+        steps: list(worst_device(findings).into_iter().flat_map(|device| device.points.iter()).map(StepReport)),
         leaks: list(searches(findings).flat_map(|of| of.leaks().map(|(device, leak)| RowReport(of, device, leak)))),
         totals: worst_device(findings).map(|device| device.growth).unwrap_or_default(),
         devices: list(searches(findings).flat_map(|of| of.devices.iter().map(|device| DeviceReport(device, of.rank)))),

@@ -1,5 +1,7 @@
 //! Leaks: the examined steps or snapshots, the growth of the totals, and the stacks that leak.
 
+use std::sync::Arc;
+
 use ptmem_base::diagnostic;
 use ptmem_base::text::{count, thousands};
 use ptmem_base::units::{Delta, Size};
@@ -13,7 +15,9 @@ use super::device::overhead;
 use super::remarks::{checks_of, remarks};
 use super::stacks::{Frames, frames};
 use super::table::rows;
-use super::{Content, Fact, Group, Row, Section, Source, StepChart, Table, Tone, Value, View, figure, words};
+use super::{
+    Content, Fact, Group, MOST_LINES, Row, Section, Source, StepChart, Table, Tone, Value, View, figure, words,
+};
 use crate::RenderOptions;
 use crate::picture::Amounts;
 
@@ -104,12 +108,16 @@ fn group(finding: &JudgedSearch, has_several: bool, options: &RenderOptions) -> 
 /// The steps and what grows over them.
 fn course(search: &Search, device: &DeviceLeaks) -> StepChart {
     let noun = device.noun(search.mode);
-    let lines = device.leaks.iter().map(|leak| Amounts { name: leak.label.clone(), bytes: leak.course.clone() });
+    let lines = device
+        .leaks
+        .iter()
+        .take(MOST_LINES)
+        .map(|leak| Amounts { name: leak.label.clone(), bytes: leak.course.clone() });
     StepChart {
         noun,
         title: format!("allocated at the end of each {noun}"),
         lines_title: "What grows",
-        points: device.points.clone(),
+        points: Arc::clone(&device.points),
         budget: device.budget,
         skip: device.skip,
         lines: lines.collect(),

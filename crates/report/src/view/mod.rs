@@ -41,6 +41,7 @@ pub use value::{Label, TreeFrame, Value};
 pub(crate) use value::{arrows, capitalized};
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use ptmem_base::sides::Side;
 use ptmem_base::units::Size;
@@ -139,16 +140,20 @@ pub struct StepChart {
     /// Title of the bars: `allocated at the end of each step`.
     pub title: String,
     /// Bytes held in each.
-    pub points: Vec<Point>,
+    pub points: Arc<[Point]>,
     /// Memory of the device, where it is given.
     pub budget: Option<DeviceBudget>,
     /// Number of the first ones, which are warm-up.
     pub skip: usize,
     /// Title of the lines.
     pub lines_title: &'static str,
-    /// The stacks that leak, the fastest first, or the largest stacks: each with its bytes in the steps after the warm-up.
+    /// The stacks that leak, the fastest first, or the largest stacks: each with its bytes in the steps after the warm-up. No more
+    /// than [`MOST_LINES`].
     pub lines: Vec<Amounts>,
 }
+
+/// Lines that are drawn over steps.
+pub const MOST_LINES: usize = 8;
 
 /// A part of a section.
 #[derive(Debug)]

@@ -215,11 +215,16 @@ fn by_steps(length: usize, steps: &[Step], events: usize) -> Vec<(String, Window
     parts
 }
 
+/// The name of a step, as much of it as anybody reads.
+fn name(step: &Step) -> String {
+    cut(&step.name.to_string(), LONGEST_NAME).to_owned()
+}
+
 /// The name of the steps of a part.
 fn name_of(group: &[Step]) -> String {
     match group {
-        [first, .., last] => format!("{} to {}", cut(&first.name, LONGEST_NAME), cut(&last.name, LONGEST_NAME)),
-        [only] => cut(&only.name, LONGEST_NAME).to_owned(),
+        [first, .., last] => format!("{} to {}", name(first), name(last)),
+        [only] => name(only),
         [] => String::new(),
     }
 }

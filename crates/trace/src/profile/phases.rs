@@ -127,8 +127,9 @@ impl Phases {
 
     fn add_passes(&mut self, trace: &Trace, code: &stack::Code<'_>) {
         let optimizers = self.all.iter().filter(|phase| phase.is_step_of_optimizer()).map(|phase| phase.window);
+        let mut names: HashMap<&str, Arc<str>> = HashMap::new();
         let passes = phase::passes(trace, code, &optimizers.collect::<Vec<_>>()).into_iter().map(|pass| Occurrence {
-            name: Arc::from(<&str>::from(pass.name)),
+            name: Arc::clone(names.entry(pass.name.into()).or_insert_with_key(|name| Arc::from(*name))),
             source: Source::Pass,
             window: Window { from: pass.from, to: pass.to },
             begins: true,
@@ -147,7 +148,9 @@ impl Phases {
     /// The places at which a step may begin.
     pub fn marks(&self) -> Vec<Mark> {
         let marks = self.known_or_not().map(|phase| Mark {
-            name: phase.step.map_or(phase.name.to_string(), |number| format!("{}#{number}", phase.name)),
+            name: phase
+                .step
+                .map_or_else(|| Arc::clone(&phase.name), |number| format!("{}#{number}", phase.name).into()),
             source: phase.source,
             from: phase.window.from,
             to: phase.window.to,

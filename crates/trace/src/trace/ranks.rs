@@ -1,7 +1,7 @@
 //! Which of several blocks of a class a move ends, as a rank: 0 is the newest, 1 the one before. Ranks repeat where a
 //! program does, which the numbers of blocks do not.
 
-use super::{Block, Trace};
+use super::{Block, Move, Trace};
 
 /// Some of the blocks of a class, by the order in which they came: a Fenwick tree.
 #[derive(Clone)]
@@ -59,10 +59,13 @@ impl Blocks {
     /// class.
     fn follow(trace: &Trace, mut ended: impl FnMut(&Self, Block) -> Option<u32>) -> Option<()> {
         let mut all: Vec<usize> = trace.start.iter().map(|start| (start.allocated + start.pending) as usize).collect();
-        trace.begun().into_iter().for_each(|(_, class)| all[class as usize] += 1);
+        trace.all_moves().filter_map(Move::begins).for_each(|block| all[block.class as usize] += 1);
         let trees: Vec<Tree> = all.iter().map(|&blocks| Tree(vec![0; blocks + 1])).collect();
-        let alive = [trees.clone(), trees];
-        let mut blocks = Self { alive, of_class: vec![Vec::new(); all.len()], index: Vec::new() };
+        let mut blocks = Self {
+            alive: [trees.clone(), trees],
+            of_class: all.iter().map(|&blocks| Vec::with_capacity(blocks)).collect(),
+            index: Vec::with_capacity(all.iter().sum()),
+        };
         for (class, start) in (0_u32..).zip(&trace.start) {
             (0..start.pending).for_each(|_| blocks.begin(Block { class, pending: true }));
             (0..start.allocated).for_each(|_| blocks.begin(Block { class, pending: false }));

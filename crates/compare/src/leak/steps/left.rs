@@ -12,7 +12,7 @@ use ptmem_trace::trace::Class;
 use rustc_hash::FxHashMap;
 
 use super::{DeviceSteps, FEWEST, Judged, rounded};
-use crate::leak::{Leak, LeakMetric, LeakOptions, reduced};
+use crate::leak::{Leak, LeakMetric, LeakOptions, proportion};
 
 /// The identity of blocks: their stack, and the tag that they are grouped by.
 type Attribution = (Origin, Option<CppDigest>, Option<StringId>);
@@ -55,12 +55,23 @@ struct Blocks {
     class: Class,
     /// The longest, in steps, that one lives that is freed.
     lifetime: usize,
-    /// Those that are held where the last step begins, by the step that allocated them. What the program holds while it
-    /// runs, it may give up when it ends, where the last step ends too.
-    left: BTreeMap<usize, Kept>,
+    /// Those that are held where the last step begins. What the program holds while it runs, it may give up when it ends, where
+    /// the last step ends too.
+    left: Vec<LeftBlock>,
     /// Those that only reference cycles hold.
-    collected: BTreeMap<usize, Kept>,
+    collected: Vec<LeftBlock>,
 }
+
+/// A block that is held where the last step begins. A history may have more than a million.
+#[derive(Clone, Copy)]
+struct LeftBlock {
+    /// The step that allocated it.
+    step: u32,
+    class: u32,
+}
+
+/// The blocks that steps leave behind, by their stacks.
+pub(super) struct LeftBlocks(FxHashMap<Attribution, Blocks>);
 
 impl DeviceSteps<'_> {
     fn attribution(&self, class: &Class) -> Attribution {
@@ -68,50 +79,49 @@ impl DeviceSteps<'_> {
     }
 
     /// The blocks that steps allocate.
-    fn blocks(&self) -> FxHashMap<Attribution, Blocks> {
+    pub(super) fn left_blocks(&self) -> LeftBlocks {
         let &Self { steps, judged, .. } = self;
         let mut blocks = FxHashMap::default();
         let dump = self.device.trace.dump();
         let collected = self.device.collected.as_deref().unwrap_or_default();
-        let Some(end) = steps.steps.get(judged.last).map(|last| last.from) else { return blocks };
+        let Some(end) = steps.steps.get(judged.last).map(|last| last.from) else { return LeftBlocks(blocks) };
         for life in self.lives.iter().filter(|life| life.born != Position::START && life.born < dump) {
             let Some(step) = steps.at(life.born) else { continue };
             let class = self.device.trace.classes[life.class as usize];
             let of = blocks.entry(self.attribution(&class));
-            let of =
-                of.or_insert_with(|| Blocks { class, lifetime: 0, left: BTreeMap::new(), collected: BTreeMap::new() });
+            let of = of.or_insert_with(|| Blocks { class, lifetime: 0, left: Vec::new(), collected: Vec::new() });
             let until = if life.born > end { dump } else { end };
             let is_collected = collected.binary_search(&life.born).is_ok();
             if until < life.freed {
                 let left = if is_collected { &mut of.collected } else { &mut of.left };
-                *left.entry(step).or_default() += Kept::of(&class);
+                left.push(LeftBlock { step: u32::try_from(step).unwrap_or(u32::MAX), class: life.class });
             } else if let Some(freed) = steps.at(life.freed).filter(|_| !is_collected) {
                 of.lifetime = of.lifetime.max(freed.saturating_sub(step));
             }
         }
-        blocks
+        LeftBlocks(blocks)
     }
 
     /// The memory that the steps leave behind, by the group of its stacks, and apart from that what cycles hold.
-    pub(super) fn left_behind(&self) -> BTreeMap<(LeakMetric, Key), Left> {
+    pub(super) fn left_behind<'l>(&'l self, blocks: &'l LeftBlocks) -> BTreeMap<(LeakMetric, Key), Left<'l>> {
         let replaced = Replaced::new(self);
-        let mut groups: BTreeMap<(LeakMetric, Key), Left> = BTreeMap::new();
-        for (attribution, blocks) in self.blocks() {
+        let mut groups = BTreeMap::new();
+        for (attribution, blocks) in &blocks.0 {
             for (metric, left) in [(LeakMetric::Allocated, &blocks.left), (LeakMetric::Cycles, &blocks.collected)] {
-                self.add_left(&mut groups, metric, attribution, &blocks, left, &replaced);
+                self.add_left(&mut groups, metric, *attribution, blocks, left, &replaced);
             }
         }
         groups
     }
 
     /// Adds what one stack left behind.
-    fn add_left(
-        &self,
-        groups: &mut BTreeMap<(LeakMetric, Key), Left>,
+    fn add_left<'l>(
+        &'l self,
+        groups: &mut BTreeMap<(LeakMetric, Key), Left<'l>>,
         metric: LeakMetric,
         attribution: Attribution,
         blocks: &Blocks,
-        by_step: &BTreeMap<usize, Kept>,
+        by_step: &'l [LeftBlock],
         replaced: &Replaced,
     ) {
         let &Self { grouper, judged, options, .. } = self;
@@ -121,38 +131,39 @@ impl DeviceSteps<'_> {
             return;
         }
         let identity = identity(&class, grouper);
-        let left = groups.entry((metric, identity.key.clone())).or_insert_with(|| Left::new(metric, identity));
-        left.end += sum(by_step.values()).held;
+        let classes = &self.device.trace.classes;
+        let left = groups.entry((metric, identity.key.clone())).or_insert_with(|| Left::new(metric, identity, classes));
+        left.end += sum(by_step, classes).held;
         // Those of the last steps may still be freed as the others were.
         let until = judged.until(lifetime);
-        let evidence: Vec<_> = by_step.range(judged.from..until.max(judged.from)).collect();
-        let kept = sum(evidence.iter().map(|(_, kept)| *kept));
+        let [from, to] = [judged.from, until].map(|end| by_step.partition_point(|block| (block.step as usize) < end));
+        let evidence = &by_step[from..to.max(from)];
+        let kept = sum(evidence, classes);
         if evidence.is_empty() || replaced.replaces(attribution, kept, until.saturating_sub(judged.from), options) {
             return;
         }
         left.lifetime = left.lifetime.max(lifetime);
         *left.stacks.entry(origin).or_default() += kept.held;
-        for (&step, &kept) in evidence {
-            *left.steps.entry(step).or_default() += kept;
-        }
+        left.evidence.push(evidence);
     }
 }
 
 /// The memory that one group of stacks left behind.
-pub(super) struct Left {
+pub(super) struct Left<'l> {
     pub(super) metric: LeakMetric,
     pub(super) identity: Identity,
+    classes: &'l [Class],
     /// By exact stack.
     stacks: FxHashMap<Origin, Held>,
-    /// By step.
-    steps: BTreeMap<usize, Kept>,
+    /// The blocks of each stack, in order.
+    evidence: Vec<&'l [LeftBlock]>,
     /// The longest, in steps, that blocks of these stacks live by design.
     lifetime: usize,
     end: Held,
 }
 
-fn sum<'k>(all: impl IntoIterator<Item = &'k Kept>) -> Kept {
-    all.into_iter().fold(Kept::default(), |sum, &kept| sum + kept)
+fn sum(blocks: &[LeftBlock], classes: &[Class]) -> Kept {
+    blocks.iter().fold(Kept::default(), |sum, block| sum + Kept::of(&classes[block.class as usize]))
 }
 
 /// The frames of a stack in words, those of Python first. The numbers of stacks depend on the order in which a file has them.
@@ -177,13 +188,13 @@ fn course(steps: &[(usize, Kept)], judged: Range<usize>) -> Vec<u64> {
     course
 }
 
-/// The blocks that each step left behind, as a proportion.
+/// The blocks that each step left behind.
 fn rounds(steps: &[(usize, Kept)], judged: Range<usize>) -> Vec<i128> {
     let mut rounds = vec![0; judged.len()];
     for (step, kept) in steps {
         rounds[step - judged.start] = i128::from(kept.held.blocks);
     }
-    reduced(rounds)
+    rounds
 }
 
 /// Whether the same amount stays after every N steps, such as a model after each run of three batches.
@@ -239,16 +250,26 @@ impl Replaced {
     }
 }
 
-impl Left {
-    fn new(metric: LeakMetric, identity: Identity) -> Self {
+impl<'l> Left<'l> {
+    fn new(metric: LeakMetric, identity: Identity, classes: &'l [Class]) -> Self {
         Self {
             metric,
             identity,
+            classes,
             stacks: FxHashMap::default(),
-            steps: BTreeMap::new(),
+            evidence: Vec::new(),
             lifetime: 0,
             end: Held::default(),
         }
+    }
+
+    /// The memory by step. Not kept: the steps of all groups together may be more than a million.
+    fn steps(&self) -> BTreeMap<usize, Kept> {
+        let mut steps: BTreeMap<usize, Kept> = BTreeMap::new();
+        for block in self.evidence.iter().copied().flatten() {
+            *steps.entry(block.step as usize).or_default() += Kept::of(&self.classes[block.class as usize]);
+        }
+        steps
     }
 
     /// Its stacks, the one that left most first, which names it; of equal ones the first by its frames.
@@ -268,22 +289,23 @@ impl Left {
     /// True if the blocks live for some steps by design, which leaves too few steps to judge them.
     pub(super) fn is_too_short(&self, judged: Judged) -> bool {
         let left = judged.until(self.lifetime).saturating_sub(judged.from);
-        self.lifetime > 0 && left < FEWEST && self.steps.len() >= left.max(1)
+        self.lifetime > 0 && left < FEWEST && self.steps().len() >= left.max(1)
     }
 
     /// The number of steps that left blocks behind, if these hold enough together.
     pub(super) fn count(&self, options: &LeakOptions) -> Option<usize> {
-        let bytes = sum(self.steps.values()).held.bytes;
-        (bytes >= options.min_growth.unwrap_or(1)).then_some(self.steps.len())
+        let steps = self.steps();
+        let bytes = steps.values().fold(0, |sum: u64, kept| sum.saturating_add(kept.held.bytes));
+        (bytes >= options.min_growth.unwrap_or(1)).then_some(steps.len())
     }
 
     /// The leak that this is, if it is one.
     pub(super) fn leak(self, grouper: &Grouper<'_>, judged: Judged, options: &LeakOptions) -> Option<Leak> {
         let until = judged.until(self.lifetime);
         let count = until.checked_sub(judged.from).filter(|&count| count >= FEWEST)?;
-        let steps = self.steps.range(..until).map(|(&step, &kept)| (step, kept));
-        let steps: Vec<(usize, Kept)> = steps.collect();
-        let held = sum(steps.iter().map(|(_, kept)| kept)).held;
+        let mut steps: Vec<(usize, Kept)> = self.steps().into_iter().collect();
+        steps.truncate(steps.partition_point(|&(step, _)| step < until));
+        let held = steps.iter().fold(Held::default(), |sum, (_, kept)| sum + kept.held);
         // Growth that has stopped is not a leak.
         let goes_on = steps.last().is_some_and(|(step, _)| step + 2 >= until);
         let is_steady = goes_on && options.is_steady(steps.len(), count) || has_period(&steps, judged.from..until);
@@ -301,7 +323,7 @@ impl Left {
             grew: steps.len(),
             judged: count,
             end: self.end,
-            rounds: rounds(&steps, judged.from..until),
+            rounds: proportion(&rounds(&steps, judged.from..until)),
             course: course(&steps, judged.from..until),
             ..Leak::default()
         };
@@ -332,7 +354,7 @@ mod tests {
         let of: Attribution = (Origin::Bucket(Bucket::Others), None, None);
         let freed = (0..9).map(|step| (step, 1)).collect();
         let replaced = Replaced { by_size: [((Some(of), 8), freed)].into_iter().collect() };
-        let left = sum([&kept(8), &kept(9), &kept(8)]);
+        let left = kept(8) + kept(9) + kept(8);
         assert!(replaced.replaces(of, left, 9, &LeakOptions::default()));
         assert!(!replaced.replaces(of, Kept { requested: 25, ..left }, 9, &LeakOptions::default()));
     }

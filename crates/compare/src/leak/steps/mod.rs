@@ -5,6 +5,7 @@ mod left;
 mod totals;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use ptmem_base::diagnostic::Advice;
 use ptmem_trace::phase::steps::{self, BuiltUp, Course, Mark, Steps, Wanted};
@@ -41,14 +42,12 @@ pub fn search(profile: &Profile, options: &LeakOptions) -> Search {
             continue;
         }
         let marks = device.phases.marks();
-        let course = profile.course(device);
-        let steps = steps::find(&course, &marks, grouper.code(), &options.steps);
+        let steps = steps::find(&profile.course(device), &marks, grouper.code(), &options.steps);
         let mut found = match steps.filter(|_| device.has_moves()) {
             Some(steps) => {
                 let judged = Judged::new(&steps, options);
                 let lives = device.trace.lives();
-                DeviceSteps { profile, device, course, lives, steps: &steps, judged, grouper: &grouper, options }
-                    .find_leaks()
+                DeviceSteps { profile, device, lives, steps: &steps, judged, grouper: &grouper, options }.find_leaks()
             }
             None => DeviceLeaks {
                 device: device.device,
@@ -108,7 +107,6 @@ impl Judged {
 struct DeviceSteps<'s> {
     profile: &'s Profile,
     device: &'s DeviceProfile,
-    course: Course,
     lives: Vec<Life>,
     steps: &'s Steps,
     judged: Judged,
@@ -117,6 +115,11 @@ struct DeviceSteps<'s> {
 }
 
 impl DeviceSteps<'_> {
+    /// The allocations of the device. Not kept: beside what steps leave behind they would take most memory.
+    fn course(&self) -> Course {
+        self.profile.course(self.device)
+    }
+
     fn find_leaks(&self) -> DeviceLeaks {
         let mut found = DeviceLeaks {
             how: Some(self.steps.how.clone()),
@@ -128,13 +131,15 @@ impl DeviceSteps<'_> {
             in_cycles: self.in_cycles(),
             ..DeviceLeaks::default()
         };
-        let left = self.left_behind();
+        let usable = self.require_steps();
+        let blocks = self.left_blocks();
+        let left = self.left_behind(&blocks);
         let leaking = left.values().filter(|left| left.metric == LeakMetric::Allocated);
         found.left_in = leaking.filter_map(|left| left.count(self.options)).max().unwrap_or_default();
-        match self.require_steps().and_then(|()| self.leaks(left)) {
+        match usable.and_then(|()| self.leaks(left)) {
             Ok(leaks) if leaks.is_empty() => {
                 found.grows_most = self.grows_most();
-                found.sizes_grow = self.steps.sizes_rise(&self.course, self.grouper.code()) && !self.keeps_more();
+                found.sizes_grow = self.steps.sizes_rise(&self.course(), self.grouper.code()) && !self.keeps_more();
             }
             Ok(leaks) => found.leaks = leaks,
             Err(unclear) => found.unclear = Some(unclear),
@@ -142,7 +147,7 @@ impl DeviceSteps<'_> {
         found
     }
 
-    fn points(&self) -> Vec<Point> {
+    fn points(&self) -> Arc<[Point]> {
         let mut borders = self.steps.borders();
         borders.push(self.device.trace.end());
         let windows: Vec<Window> = borders.windows(2).map(|ends| Window { from: ends[0], to: ends[1] }).collect();
@@ -170,16 +175,17 @@ impl DeviceSteps<'_> {
             )
             .into());
         }
-        if !self.steps.are_plausible(&self.course, self.grouper.code()) {
-            return Err(Unclear { lacks_steps: true, ..self.unnamed(&self.no_steps_found()) });
+        let course = self.course();
+        if !self.steps.are_plausible(&course, self.grouper.code()) {
+            return Err(Unclear { lacks_steps: true, ..self.unnamed(&self.no_steps_found(&course)) });
         }
         Ok(())
     }
 
     /// Why the history has no steps. Where calls are not noted and nothing else allocates, calls of a model look like the layers
     /// of one call.
-    fn no_steps_found(&self) -> String {
-        let why = match (&self.course.called, Steps::recurs_in_calls(&self.course, self.grouper.code())) {
+    fn no_steps_found(&self, course: &Course) -> String {
+        let why = match (&course.called, Steps::recurs_in_calls(course, self.grouper.code())) {
             (Some(module), Some(_)) => format!(
                 "{}, the outermost module, is called {}{}",
                 module.name,
@@ -210,7 +216,7 @@ impl DeviceSteps<'_> {
     }
 
     /// The stacks that leak, or the reason why that is not clear.
-    fn leaks(&self, left: BTreeMap<(LeakMetric, Key), Left>) -> Result<Vec<Leak>, Unclear> {
+    fn leaks(&self, left: BTreeMap<(LeakMetric, Key), Left<'_>>) -> Result<Vec<Leak>, Unclear> {
         let leaking = left.values().filter(|left| left.metric == LeakMetric::Allocated);
         let short = leaking.filter(|left| left.is_too_short(self.judged)).map(|left| left.label(self.grouper)).next();
         let leaks = left.into_values().filter_map(|left| left.leak(self.grouper, self.judged, self.options));
@@ -267,23 +273,27 @@ impl DeviceSteps<'_> {
         // Memory that came back leaks nothing, whatever the rounds are.
         let leaks: Vec<&Leak> = leaks.iter().filter(|leak| leak.metric == LeakMetric::Allocated).collect();
         let leaked: i128 = leaks.iter().map(|leak| leak.bytes).sum();
-        if leaked <= 0 || !self.steps.are_guessed(&self.course, self.grouper.code()) {
+        if leaked <= 0 {
             return Ok(());
         }
-        if self.steps.go_through_sizes(&self.course, self.grouper.code()) {
+        let course = self.course();
+        if !self.steps.are_guessed(&course, self.grouper.code()) {
+            return Ok(());
+        }
+        if self.steps.go_through_sizes(&course, self.grouper.code()) {
             return Err(self.unnamed(
                 "the steps are a guess, and many sizes grow or shrink from step to step: memory that stays may belong \
                  to one of the sizes, as that of captured graphs does",
             ));
         }
-        if let Some(stack) = self.steps.growing(&self.course) {
+        if let Some(stack) = self.steps.growing(&course) {
             return Err(self.unnamed(&format!(
                 "the steps are a guess, and {} requests more in each step than before: a cache may be growing, as \
                  during generation, or something leaks",
                 self.grouper.code().label(stack)
             )));
         }
-        let Some(reason) = self.steps.built_up(&self.course, self.grouper.code()) else { return Ok(()) };
+        let Some(reason) = self.steps.built_up(&course, self.grouper.code()) else { return Ok(()) };
         let stays = if leaked * 100 > self.allocated_in_judged() * MOST_LEFT {
             "much of the memory that they allocate stays"
         } else if reason == BuiltUp::NoCall && self.initialized(&leaks) * 2 > leaked {

@@ -66,6 +66,8 @@ fn falls_back(held: &[u64]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     const MIB: u64 = 1 << 20;
@@ -77,7 +79,7 @@ mod tests {
     /// Steps that leave 100 MiB behind in a pool that grows by 8 MiB with each, and need this many MiB beside the growth.
     fn device(how: How, steps: u64, needed: fn(u64) -> u64) -> DeviceLeaks {
         let points = (0..steps).map(|step| Point {
-            name: step.to_string(),
+            name: step.to_string().as_str().into(),
             allocated: Some(100 * MIB),
             reserved: Some((200 + 8 * step) * MIB),
             fragmentation: Some((100 + 8 * step) * MIB),
@@ -89,7 +91,7 @@ mod tests {
     /// Fourteen steps with a pool that grows by 24 MiB with every third.
     fn stairs(needed: fn(u64) -> u64) -> DeviceLeaks {
         let mut device = device(named(), 14, needed);
-        for (step, point) in (0_u64..).zip(&mut device.points) {
+        for (step, point) in (0_u64..).zip(Arc::make_mut(&mut device.points)) {
             point.reserved = Some((200 + 24 * (step / 3)) * MIB);
             point.fragmentation = Some((100 + 24 * (step / 3)) * MIB);
         }
@@ -125,7 +127,7 @@ mod tests {
     /// The number of remarks on nine steps, each of which holds `more` MiB more than the one before, with leaks of these bytes.
     fn remarks(more: u64, leaks: &[i128]) -> usize {
         let mut device = device(named(), 9, |_| 180);
-        for (step, point) in (0_u64..).zip(&mut device.points) {
+        for (step, point) in (0_u64..).zip(Arc::make_mut(&mut device.points)) {
             *point = Point { allocated: Some((1000 + more * step) * MIB), reserved: None, ..point.clone() };
         }
         device.leaks = leaks.iter().map(|&bytes| Leak { bytes, ..Leak::default() }).collect();

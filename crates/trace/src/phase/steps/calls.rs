@@ -6,7 +6,7 @@ use std::ops::Range;
 use ptmem_snapshot::snapshot::OutermostCalls;
 
 use super::rounds::Rounds;
-use super::{Allocated, Course, FEWEST, How, Step, Steps, nearly_all};
+use super::{Allocated, Course, FEWEST, How, Step, StepName, Steps, nearly_all};
 use crate::stack::Code;
 use crate::trace::Position;
 
@@ -72,8 +72,8 @@ impl Steps {
 /// Steps that are calls of the outermost module. A step of training is more than a call: it has a backward pass.
 pub(super) fn called(course: &Course, code: &Code<'_>) -> Option<Steps> {
     let module = course.called.as_ref().filter(|module| module.is_called_enough())?;
-    let begins = module.begins.iter().enumerate();
-    let steps = begins.map(|(index, &at)| Step { name: format!("call {}", index + 1), from: Position::of_count(at) });
+    let begins = (1..).zip(&module.begins);
+    let steps = begins.map(|(number, &at)| Step { name: StepName::Call(number), from: Position::of_count(at) });
     let steps = Steps { how: How::Called(module.name.clone()), steps: steps.collect() };
     (steps.cover(course) && !Rounds::new(course, code).has_backward).then_some(steps)
 }

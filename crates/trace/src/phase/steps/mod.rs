@@ -6,11 +6,14 @@ mod rounds;
 mod sizes;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use ptmem_base::pattern::Pattern;
 use ptmem_snapshot::snapshot::{OutermostCalls, StackId};
 use rustc_hash::FxHashSet;
+use serde::{Serialize, Serializer};
 
 pub use self::built::{BuiltUp, initializes};
 pub use self::calls::CalledModule;
@@ -23,13 +26,49 @@ use crate::trace::{Position, Trace};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
     /// Its whole name.
-    pub name: String,
+    pub name: Arc<str>,
     /// Source of the name.
     pub source: Source,
     /// Just before its first event.
     pub from: Position,
     /// Just after its last event.
     pub to: Position,
+}
+
+/// The name of a step or a snapshot. A history may have a million steps: their numbers take no text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StepName {
+    /// A name of the program, or of a file.
+    Given(Arc<str>),
+    /// A round, by its number.
+    Step(u32),
+    /// A call of the outermost module, by its number.
+    Call(u32),
+    /// One of several equal parts: its number, and how many there are.
+    Part(u32, u32),
+}
+
+impl From<&str> for StepName {
+    fn from(name: &str) -> Self {
+        Self::Given(Arc::from(name))
+    }
+}
+
+impl fmt::Display for StepName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given(name) => f.write_str(name),
+            Self::Step(number) => write!(f, "step {number}"),
+            Self::Call(number) => write!(f, "call {number}"),
+            Self::Part(number, all) => write!(f, "part {number} of {all}"),
+        }
+    }
+}
+
+impl Serialize for StepName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// The requested steps.
@@ -42,7 +81,7 @@ pub enum Wanted {
     /// They begin where phases of matching names do.
     Named(Pattern),
     /// That many equal parts.
-    Windows(usize),
+    Windows(u16),
 }
 
 /// The way in which steps were found.
@@ -62,7 +101,7 @@ pub enum How {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// Name of the step.
-    pub name: String,
+    pub name: StepName,
     /// Just before its first event.
     pub from: Position,
 }
@@ -97,7 +136,7 @@ const PROFILER: &str = "ProfilerStep#";
 pub(crate) const OPTIMIZER: &str = "Optimizer.step#";
 
 /// Default number of equal parts.
-const WINDOWS: usize = 10;
+const WINDOWS: u16 = 10;
 
 /// Least number of rounds that count as steps.
 const FEWEST: usize = 5;
@@ -139,7 +178,7 @@ fn named(marks: &[Mark], how: &str, is_step: impl Fn(&Mark) -> bool) -> Option<S
     for mark in marks.iter().filter(|mark| is_step(mark)) {
         if until.is_none_or(|until| mark.from >= until) {
             until = Some(mark.to.max(Position::of_count(mark.from.count() + 1)));
-            steps.push(Step { name: mark.name.clone(), from: mark.from });
+            steps.push(Step { name: StepName::Given(Arc::clone(&mark.name)), from: mark.from });
         }
     }
     (!steps.is_empty()).then(|| Steps { how: How::Named(how.to_owned()), steps })
@@ -176,14 +215,13 @@ fn hold_nearly_all(marks: &[&Mark], course: &Course) -> bool {
 }
 
 /// Equal parts of a history.
-fn windows(events: usize, count: usize) -> Option<Steps> {
-    let count = count.min(events);
-    let mut steps = Vec::with_capacity(count);
-    for index in 0..count {
-        let from = Position::of_count(index * events / count);
-        steps.push(Step { name: format!("part {} of {count}", index + 1), from });
-    }
-    (count > 0).then_some(Steps { how: How::Windows, steps })
+fn windows(events: usize, count: u16) -> Option<Steps> {
+    let count = count.min(u16::try_from(events).unwrap_or(u16::MAX));
+    let parts = (1..=count).map(|number| Step {
+        name: StepName::Part(number.into(), count.into()),
+        from: Position::of_count(usize::from(number - 1) * events / usize::from(count)),
+    });
+    (count > 0).then(|| Steps { how: How::Windows, steps: parts.collect() })
 }
 
 impl Steps {
@@ -255,8 +293,9 @@ impl Course {
     /// The allocations of a trace, with the outermost calls of modules, where these are known.
     #[must_use]
     pub fn new(trace: &Trace, calls: Option<&OutermostCalls>) -> Self {
-        let mut allocations = Vec::new();
-        for life in trace.lives() {
+        let lives = trace.lives();
+        let mut allocations = Vec::with_capacity(lives.len());
+        for life in lives {
             let Some(event) = life.born.event().map(|event| event as usize).filter(|_| life.born < trace.dump()) else {
                 continue;
             };

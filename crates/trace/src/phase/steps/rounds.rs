@@ -7,7 +7,7 @@ use std::ops::Range;
 use ptmem_snapshot::snapshot::{FrameId, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Course, FEWEST, How, LONGEST_REST, Step, Steps, nearly_all};
+use super::{Course, FEWEST, How, LONGEST_REST, Step, StepName, Steps, nearly_all};
 use crate::stack::Code;
 use crate::trace::Position;
 
@@ -52,8 +52,8 @@ pub(super) fn recurring(course: &Course, code: &Code<'_>) -> Option<Steps> {
         clocks.sort_by_key(|clock| (rounds.of_stack[clock].len(), rounds.of_stack[clock].first().copied()));
         clocks.iter().copied().find(|&clock| rounds.are_whole_calls(clock))
     })?;
-    let begins = rounds.of_stack[&clock].iter().enumerate();
-    let steps = begins.map(|(index, &at)| Step { name: format!("step {}", index + 1), from: Position::of_count(at) });
+    let begins = (1..).zip(&rounds.of_stack[&clock]);
+    let steps = begins.map(|(number, &at)| Step { name: StepName::Step(number), from: Position::of_count(at) });
     Some(Steps { how: How::Recurring(code.label(clock)), steps: steps.collect() })
 }
 

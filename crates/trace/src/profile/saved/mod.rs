@@ -59,8 +59,9 @@ pub enum Error {
 }
 
 /// What each event and each block counts that a few bytes of a file stand for. A history is repetitive, and so is what an attacker
-/// writes: `max-input` bounds what both expand to, as that of a compressed file.
-const MOVE_BYTES: u64 = 32;
+/// writes: `max-input` bounds what both expand to, as that of a compressed file. A small file may stand for 1.4 million: a recording of
+/// a million events, with the blocks that are there before.
+const MOVE_BYTES: u64 = 48;
 
 /// Refuses more events and blocks than a file may stand for.
 fn require_room(moves: u64, max_bytes: u64) -> Result<(), Error> {

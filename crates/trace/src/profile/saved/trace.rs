@@ -77,7 +77,8 @@ impl SavedTrace {
         }
         let mut moves = Interner::default();
         let symbols_of: Vec<u32> = self.moves.iter().map(|(one, _)| moves.number(one)).collect();
-        let mut symbols = Vec::new();
+        // As many as the length that was compared, which has room.
+        let mut symbols = Vec::with_capacity(usize::try_from(events.saturating_add(self.implied)).unwrap_or(0));
         let mut ranks = Vec::new();
         for word in self.sequences.unfolded() {
             let (one, rank) = self.moves[word as usize];
