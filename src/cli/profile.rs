@@ -35,12 +35,17 @@ pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Resul
     if profile.source.kind != InputKind::Profile && output::is_same_file(&arguments.snapshot, &arguments.output) {
         bail!("{}: is the snapshot itself; expected another file to write to", arguments.output.display());
     }
-    let text = saved::text_of(&profile, &profile.raises).map_err(profile::Error::from)?;
-    output.write(&arguments.output, |out| out.write_all(text.as_bytes()))?;
-    if arguments.output.as_os_str() != "-" {
-        let (written, read) = (Size(text.len() as u64), Size(profile.source.bytes));
-        output::print_note(&format!("{}: wrote {written}, from {read}", arguments.output.display()));
+    if arguments.output.as_os_str() == "-" {
+        let text = saved::text_of(&profile, &profile.raises).map_err(profile::Error::from)?;
+        output.write(&arguments.output, |out| out.write_all(text.as_bytes()))?;
+        return Ok(ExitCode::SUCCESS);
     }
+    let bytes = saved::bytes_of(&profile, &profile.raises).map_err(profile::Error::from)?;
+    output.write(&arguments.output, |out| out.write_all(&bytes))?;
+    let [written, read] = [bytes.len() as u64, profile.source.bytes].map(Size);
+    let packed =
+        if bytes.starts_with(b"{") { "" } else { ", compressed: as text it would be larger than the snapshot" };
+    output::print_note(&format!("{}: wrote {written}, from {read}{packed}", arguments.output.display()));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -49,5 +54,5 @@ pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Resul
 pub(super) fn save(snapshot: &std::path::Path, file: &std::path::Path, config: &ptmem::config::Config) -> Result<()> {
     let options = profile::ReadOptions { rules: config.rules.clone(), ..config.reading() };
     let profile = input::profile(snapshot, &options)?;
-    output::write_file(file, saved::text_of(&profile, &profile.raises).map_err(profile::Error::from)?.as_bytes())
+    output::write_file(file, &saved::bytes_of(&profile, &profile.raises).map_err(profile::Error::from)?)
 }

@@ -1,7 +1,7 @@
 //! Small files that stand for much: what they unfold to is bounded by their size, whatever their shape.
 
 use proptest::prelude::*;
-use ptmem::profile::saved::text_of;
+use ptmem::profile::saved::{bytes_of, text_of};
 use ptmem::profile::{self, Profile, ReadOptions};
 
 use crate::support::history::{self, A, MIB, event, segment, snapshot};
@@ -80,37 +80,116 @@ fn small_files_stand_for_more_than_a_million_events() {
     assert!(message.contains("it stands for 10,000 events and blocks"), "{message}");
 }
 
-/// A recording whose allocations have frames and tags of this length: a pickle writes each text once.
-fn recording(frames: usize, name: usize, tag: usize) -> Vec<u8> {
-    let function: Value = "f".repeat(name).as_str().into();
-    let folder: Value = format!("/{}.py", "d".repeat(name)).as_str().into();
-    let metadata: Value = "t".repeat(tag).as_str().into();
-    let events = (0..frames as u64).map(|line| {
-        let frame = Value::dict([("name", function.clone()), ("filename", folder.clone()), ("line", line.into())]);
-        let tagged = event("alloc", A + line * 512, 512).with("frames", Value::from(vec![frame]));
-        if tag > 0 { tagged.with("user_metadata", metadata.clone()) } else { tagged }
-    });
-    let blocks = vec![(512, true); frames];
-    let state = snapshot(vec![segment(A, &blocks), segment(A + (1 << 40), &[(MIB, false)])], events.collect());
+/// The size up to which a saved profile may be larger than its snapshot.
+const TINY: usize = 64 << 10;
+
+/// What the events of a recording have of their own, so that nothing of it repeats.
+#[derive(Debug, Clone, Copy)]
+enum Own {
+    Nothing,
+    Sizes,
+    Names,
+    /// Names that many events have, in any order.
+    Files,
+    Metadata,
+    CompileContext,
+    /// Events are failed requests.
+    Failures,
+    Setting,
+}
+
+const OWN: [Own; 8] =
+    [Own::Nothing, Own::Sizes, Own::Names, Own::Files, Own::Metadata, Own::CompileContext, Own::Failures, Own::Setting];
+
+/// A text without repetitions.
+fn word(seed: u64, length: usize) -> String {
+    const LETTERS: [char; 8] = ['a', 'b', 'x', '7', '_', 'é', '"', '\u{1}'];
+    let letters = random::numbers(seed).flat_map(u64::to_le_bytes);
+    letters.map(|byte| LETTERS[usize::from(byte) % LETTERS.len()]).take(length).collect()
+}
+
+/// A recording of this many events, each with stacks of some frames of its own; texts have this length.
+fn recording(own: Own, events: u64, frames: u64, length: usize, frees: bool) -> Vec<u8> {
+    let mut all = Vec::new();
+    let mut settings = Value::dict([]);
+    for at in 0..events {
+        let unlike = random::numbers(at).next().unwrap_or_default();
+        let [own_name, shared] = [at, unlike % 400].map(|seed| word(seed, length));
+        let address = A + if frees { 0 } else { at * MIB };
+        let mut one = event("alloc", address, 512);
+        match own {
+            Own::Nothing => {}
+            Own::Sizes => one = event("alloc", address, 1 + at * 3),
+            Own::Names | Own::Files => {
+                let name = if matches!(own, Own::Names) { &own_name } else { &shared };
+                let frame = |line: u64| {
+                    Value::dict([
+                        ("name", name.as_str().into()),
+                        ("filename", shared.as_str().into()),
+                        ("line", line.into()),
+                    ])
+                };
+                one =
+                    one.with("frames", (0..frames).map(|frame_of| frame(unlike % 4096 + frame_of)).collect::<Vec<_>>());
+            }
+            Own::Metadata => one = one.with("user_metadata", own_name.as_str()),
+            Own::CompileContext => one = one.with("compile_context", own_name.as_str()),
+            Own::Failures => one = event("oom", unlike >> 28, 1 + (unlike >> 34)),
+            Own::Setting => settings = settings.with(&own_name, true),
+        }
+        let free = |action: &str| one.clone().with("action", action);
+        let freed = if frees { vec![free("free_requested"), free("free_completed")] } else { vec![] };
+        all.push(one.clone());
+        all.extend(freed);
+    }
+    let state = snapshot(vec![segment(A + (1 << 44), &[(MIB, false)])], all).with("allocator_settings", settings);
     pickle::write(&state, pickle::Options::shared())
 }
 
 proptest! {
-    #![proptest_config(random::config(12))]
+    #![proptest_config(random::config(40))]
 
-    /// Texts are written once, as in a pickle.
+    /// Whatever does not repeat itself in a snapshot takes no more bytes in the profile.
     #[test]
-    fn a_saved_profile_is_no_larger_than_its_snapshot(frames in 1..300_usize, name in 1..3000_usize, tag in 0..3000_usize) {
-        let snapshot = recording(frames, name, tag);
+    fn a_saved_profile_is_no_larger_than_its_snapshot(
+        kind in 0..OWN.len(), events in 1..1500_u64, frames in 1..4_u64, length in 1..150_usize, frees: bool,
+    ) {
+        let snapshot = recording(OWN[kind], events, frames, length, frees);
         let profile = profile::read(&snapshot[..], "x.pkl", ReadOptions::default()).unwrap();
-        let text = text_of(&profile, &[]).unwrap();
-        // Of few events, the rest of the file takes most.
-        let rest = 4096 + 2 * (name + tag) + 4 * 128 * frames;
-        prop_assert!(text.len() <= snapshot.len() + rest, "{} bytes of {}", text.len(), snapshot.len());
-        let again = read(&text, None).unwrap();
-        prop_assert_eq!(&text_of(&again, &[]).unwrap(), &text);
-        prop_assert_eq!(&again.devices[0].stacks[0].label, &profile.devices[0].stacks[0].label);
+        let bytes = bytes_of(&profile, &[]).unwrap();
+        prop_assert!(bytes.len() <= snapshot.len().max(TINY), "{} bytes of {}", bytes.len(), snapshot.len());
+        let again = profile::read(&bytes[..], "x.json", ReadOptions::default()).unwrap();
+        prop_assert_eq!(&bytes_of(&again, &[]).unwrap(), &bytes);
+        prop_assert_eq!(&text_of(&again, &[]).unwrap(), &text_of(&profile, &[]).unwrap());
     }
+}
+
+/// Many devices of which little is known, and one long stack.
+#[test]
+fn what_few_events_have_is_no_larger_either() {
+    let alloc =
+        |at: u64| Value::dict([("action", "alloc".into()), ("addr", (A + at).into()), ("size", (at + 1).into())]);
+    let devices: Vec<Value> = (0..1000).map(|at| vec![alloc(at)].into()).collect();
+    let devices = Value::dict([("segments", Value::List(vec![])), ("device_traces", devices.into())]);
+    let frames = (0..6000_u64).map(|line| {
+        Value::dict([("name", word(line, 4).as_str().into()), ("filename", "a.py".into()), ("line", line.into())])
+    });
+    let deep = snapshot(vec![], vec![event("alloc", A, 512).with("frames", frames.collect::<Vec<_>>())]);
+    for state in [devices, deep] {
+        let snapshot = pickle::write(&state, pickle::Options::shared());
+        let profile = profile::read(&snapshot[..], "x.pkl", ReadOptions::default()).unwrap();
+        assert!(text_of(&profile, &[]).unwrap().len() > snapshot.len(), "else it shows nothing");
+        let bytes = bytes_of(&profile, &[]).unwrap();
+        assert!(bytes.len() <= snapshot.len().max(TINY), "{} bytes of {}", bytes.len(), snapshot.len());
+        assert!(profile::read(&bytes[..], "x.json", ReadOptions::default()).is_ok());
+    }
+}
+
+#[test]
+fn a_profile_that_is_smaller_than_its_snapshot_is_text() {
+    let snapshot = recording(Own::Nothing, 1500, 1, 9, true);
+    let profile = profile::read(&snapshot[..], "x.pkl", ReadOptions::default()).unwrap();
+    assert_eq!(bytes_of(&profile, &[]).unwrap(), text_of(&profile, &[]).unwrap().into_bytes());
 }
 
 /// Reports list all actions, and remarks name packages, so that both are few.

@@ -13,3 +13,13 @@ pub fn config(cases: u32) -> Config {
     }
     Config { cases, rng_seed: RngSeed::Fixed(0), ..random }
 }
+
+/// Numbers without an order: those of SplitMix64.
+pub fn numbers(seed: u64) -> impl Iterator<Item = u64> {
+    (1..).map(move |at: u64| {
+        let mut mixed = seed.wrapping_mul(0xD134_2543_DE82_EF95).wrapping_add(at.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    })
+}

@@ -152,7 +152,7 @@ pub(super) fn update(comparison: &Comparison, reason: Option<&str>) -> Result<Up
     // Figures keep the form that they have.
     let text = match (before.source.kind, after.source.kind) {
         (InputKind::Numbers, InputKind::Numbers) => fs::read(&after.source.path)?,
-        _ => saved::text_of(after, &raises).map_err(ptmem::profile::Error::from)?.into_bytes(),
+        _ => saved::bytes_of(after, &raises).map_err(ptmem::profile::Error::from)?,
     };
     output::write_file(Path::new(name), &text)?;
     let changes: Vec<_> = lower.into_iter().chain(higher).collect();

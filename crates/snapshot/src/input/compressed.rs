@@ -2,12 +2,24 @@
 
 use std::io::{self, BufRead, Read};
 
+use flate2::Compression;
+use flate2::bufread::GzEncoder;
+
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
 use super::{Limit, TooLarge, bad};
 
 /// The most memory that Zstandard decompression may use: the default limit of `zstd -d`.
 const MOST_WINDOW: u64 = 128 << 20;
+
+/// Bytes in the gzip format: the same ones for the same bytes.
+#[must_use]
+pub fn compress(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = Vec::new();
+    // Reading from memory cannot fail.
+    _ = GzEncoder::new(bytes, Compression::default()).read_to_end(&mut packed);
+    packed
+}
 
 /// All frames of a Zstandard stream. The decoder stops after each, and leaves its checksum to whoever reads.
 pub(super) struct Zstandard<R: BufRead> {

@@ -14,6 +14,7 @@ use std::io::{self, BufReader, Chain, Cursor, Read};
 
 use flate2::bufread::MultiGzDecoder;
 
+pub use compressed::compress;
 use compressed::{Content, Zstandard};
 pub use document::{Document, PROFILE_SCHEMA};
 pub use format::Format;

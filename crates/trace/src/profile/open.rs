@@ -47,7 +47,7 @@ pub fn open(mut input: impl Read, path: &str, options: ReadOptions) -> Result<Op
 const MOST_TABLE: u64 = 64 << 20;
 
 /// Bytes of memory that a byte of JSON may take: most of what a compressed input may expand to.
-const MEMORY_OF_JSON: u64 = 8;
+pub(super) const MEMORY_OF_JSON: u64 = 8;
 
 /// Reads a text of JSON, which may be as long as its file, and take no more memory than what that may expand to.
 fn read_json(input: &mut Input<'_>, text: &mut Vec<u8>) -> io::Result<()> {

@@ -17,7 +17,7 @@ pub use ptmem_snapshot::input::PROFILE_SCHEMA as SCHEMA;
 use sha1::{Digest, Sha1};
 
 pub(super) use read::read;
-pub use write::text_of;
+pub use write::{bytes_of, text_of};
 
 use super::Moment;
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::phases::{MOST_PHASES, Occurrence, Phases};
 use super::Error;
+use super::format::SavedText;
 use crate::phase::Source;
 use crate::replay::Position;
 use crate::trace::Window;
@@ -15,7 +16,7 @@ use crate::trace::Window;
 /// All occurrences of a phase, in order.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedPhase {
-    name: String,
+    name: SavedText,
     source: Source,
     occurrences: Vec<Span>,
 }
@@ -25,13 +26,13 @@ pub(super) struct SavedPhase {
 #[derive(Debug, Serialize, Deserialize)]
 struct Span(Option<usize>, Option<usize>, #[serde(default, skip_serializing_if = "Option::is_none")] Option<u64>);
 
-/// The names in the order in which they first occur.
-pub(super) fn saved(phases: &Phases) -> Vec<SavedPhase> {
+/// The names in the order in which they first occur, as a file has them.
+pub(super) fn saved(phases: &Phases, mut text: impl FnMut(&str) -> SavedText) -> Vec<SavedPhase> {
     let mut known: HashMap<(Source, &str), (usize, usize)> = HashMap::new();
     let mut names: Vec<SavedPhase> = Vec::new();
     for phase in phases.kept() {
         let (index, last) = known.entry((phase.source, &*phase.name)).or_insert_with(|| {
-            names.push(SavedPhase { name: phase.name.to_string(), source: phase.source, occurrences: Vec::new() });
+            names.push(SavedPhase { name: text(&phase.name), source: phase.source, occurrences: Vec::new() });
             (names.len() - 1, 0)
         });
         let [from, to] = [phase.window.from, phase.window.to].map(Position::count);
@@ -43,17 +44,24 @@ pub(super) fn saved(phases: &Phases) -> Vec<SavedPhase> {
     names
 }
 
-/// The phases of a device that has `most` events.
-pub(super) fn read(saved: &[SavedPhase], most: usize, device: &str) -> Result<Vec<Occurrence>, Error> {
+/// The phases of a device that has `most` events, in a file with these texts.
+pub(super) fn read(
+    saved: &[SavedPhase],
+    texts: &[String],
+    most: usize,
+    device: &str,
+) -> Result<Vec<Occurrence>, Error> {
     let mut all = Vec::new();
     for phase in saved {
-        let name: Arc<str> = Arc::from(&*phase.name);
+        let Some(name) = phase.name.of(texts).map(Arc::<str>::from) else {
+            return Err(Error::Damaged(format!("a phase of {device} has a text that is not there")));
+        };
         let mut from = 0_usize;
         for &Span(since, events, step) in &phase.occurrences {
             from = from.saturating_add(since.unwrap_or(0));
             let to = events.map_or(most, |events| from.saturating_add(events));
             if from > to || to > most || all.len() == MOST_PHASES {
-                let name = printable(cut(&phase.name, 64));
+                let name = printable(cut(&name, 64));
                 let words =
                     format!("the phase '{name}' of {device} is beyond the events, or one of more than {MOST_PHASES}");
                 return Err(Error::Damaged(words));

@@ -169,7 +169,8 @@ impl Reader {
             return Err(Error::Damaged(words));
         }
         device.figures.timeline = Timeline::of(&device.trace);
-        let phases = phases::read(&saved.phases, device.trace.symbols.len(), &format!("device {}", device.device))?;
+        let phases =
+            phases::read(&saved.phases, &self.texts, device.trace.symbols.len(), &format!("device {}", device.device))?;
         device.phases = Phases::new(phases, saved.phases_cut, &device.figures, &device.trace);
         device.at = device.place_of(&self.asked, None);
         Ok(device)

@@ -1,9 +1,10 @@
 //! From a profile to the text of its file.
 
 use ptmem_base::interner::Interner;
-use ptmem_snapshot::input::most_bytes;
+use ptmem_snapshot::input::{compress, most_bytes};
 use ptmem_snapshot::snapshot::FrameId;
 
+use super::super::open::MEMORY_OF_JSON;
 use super::super::{DeviceProfile, Profile, Raise, Source};
 use super::format::*;
 use super::layout::laid_out;
@@ -16,27 +17,63 @@ use crate::stack::{Code, CppDigest, ExactKeys};
 /// # Errors
 /// If it has more events than could be read again, by [`super::super::ReadOptions::max_input`] where that is set.
 pub fn text_of(profile: &Profile, raises: &[Raise]) -> Result<String, Error> {
+    let text = text_with(profile, raises, LONGEST_TEXT);
+    require_readable(profile, text.len())?;
+    Ok(text)
+}
+
+/// What a file holds: the text, compressed where it is larger than the snapshot and can then be read again. In a snapshot numbers have few bytes, and what is
+/// equal has none; few programs, and files made for that purpose, have as much in them as a text of it has words.
+///
+/// # Errors
+/// As [`text_of`].
+pub fn bytes_of(profile: &Profile, raises: &[Raise]) -> Result<Vec<u8>, Error> {
+    let text = text_of(profile, raises)?;
+    if text.len() as u64 <= recorded(profile).bytes.max(ALWAYS_TEXT) {
+        return Ok(text.into_bytes());
+    }
+    let compact = text_with(profile, raises, 0);
+    let packed = compress(compact.as_bytes());
+    let is_read_again = compact.len() as u64 <= most_bytes(packed.len() as u64) / MEMORY_OF_JSON;
+    let is_readable = is_read_again && require_readable(profile, packed.len()).is_ok();
+    Ok(if is_readable { packed } else { text.into_bytes() })
+}
+
+/// A text of this many bytes is one whatever the size of its snapshot: a device takes up to 3 KiB, however little it did.
+const ALWAYS_TEXT: u64 = 64 << 10;
+
+/// The text; longer texts in it than `longest` stand in it once.
+fn text_with(profile: &Profile, raises: &[Raise], longest: usize) -> String {
     // Strings, numbers, and maps with string keys: that cannot fail.
-    let mut text = laid_out(&serde_json::to_string(&saved_profile(profile, raises)).unwrap_or_default());
+    let mut text = laid_out(&serde_json::to_string(&saved_profile(profile, raises, longest)).unwrap_or_default());
     // The digest is that of all lines before its own.
     if let Some(end) = text.rfind(DIGEST) {
         text.truncate(end);
     }
-    let traces = profile.devices.iter().map(|device| &device.trace);
-    let moves = traces.map(|of| trace::moves_of(of.symbols.len() as u64, of.implied.len() as u64, &of.start));
-    let max_bytes = profile.options.max_input.unwrap_or_else(|| most_bytes(text.len() as u64));
-    require_room(moves.fold(0, u64::saturating_add), max_bytes)?;
     let digest = digest(&text);
-    Ok(text + DIGEST + &digest + "\"\n}\n")
+    text + DIGEST + &digest + "\"\n}\n"
 }
 
-fn saved_profile<'p>(profile: &'p Profile, raises: &[Raise]) -> SavedProfile<&'p DeviceProfile> {
+/// Requires that a file of this size may stand for what the profile has.
+fn require_readable(profile: &Profile, bytes: usize) -> Result<(), Error> {
+    let traces = profile.devices.iter().map(|device| &device.trace);
+    let moves = traces.map(|of| trace::moves_of(of.symbols.len() as u64, of.implied.len() as u64, &of.start));
+    let max_bytes = profile.options.max_input.unwrap_or_else(|| most_bytes(bytes as u64));
+    require_room(moves.fold(0, u64::saturating_add), max_bytes)
+}
+
+/// The snapshot that a profile was computed from.
+fn recorded(profile: &Profile) -> &Source {
+    profile.recorded.as_ref().unwrap_or(&profile.source)
+}
+
+fn saved_profile<'p>(profile: &'p Profile, raises: &[Raise], longest: usize) -> SavedProfile<&'p DeviceProfile> {
     let code = profile.code();
-    let source = profile.recorded.as_ref().unwrap_or(&profile.source);
+    let source = recorded(profile);
     // Only the name: a repository should not keep the folders of one machine.
     let path = source.path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
     let keys = ExactKeys::new(&profile.tables);
-    let mut writer = Writer { code: &code, keys, frames: Interner::default(), texts: Interner::default() };
+    let mut writer = Writer { code: &code, keys, frames: Interner::default(), texts: Interner::default(), longest };
     let devices: Vec<SavedDevice<_>> = profile.devices.iter().map(|device| writer.device(device)).collect();
     let diagnostics = profile.diagnostics.iter();
     let numbers: Vec<FrameId> = writer.frames.items().iter().copied().collect();
@@ -67,9 +104,11 @@ struct Writer<'p> {
     keys: ExactKeys<'p>,
     frames: Interner<FrameId>,
     texts: Interner<String>,
+    /// The longest text in bytes that stands wherever it occurs.
+    longest: usize,
 }
 
-/// The longest text in bytes that stands wherever it occurs.
+/// The same in a file that people read.
 const LONGEST_TEXT: usize = 128;
 
 impl Writer<'_> {
@@ -89,7 +128,7 @@ impl Writer<'_> {
             ooms: self.ooms(device),
             classes,
             trace: trace::saved(trace),
-            phases: phases::saved(&device.phases),
+            phases: phases::saved(&device.phases, |text| self.text(text)),
             phases_cut: device.phases.cut,
         }
     }
@@ -130,7 +169,7 @@ impl Writer<'_> {
     }
 
     fn text(&mut self, text: &str) -> SavedText {
-        if text.len() <= LONGEST_TEXT {
+        if text.len() <= self.longest {
             return SavedText::Short(text.to_owned());
         }
         SavedText::Long(self.texts.number(text))
