@@ -109,7 +109,7 @@ fn options(arguments: &LeakArguments, config: &Config) -> LeakOptions {
     };
     let reading = arguments.grouping.reading(config);
     LeakOptions {
-        reading: ReadOptions { device: arguments.view.device, ..reading },
+        reading: ReadOptions { device: arguments.view.device, sources: arguments.view.source, ..reading },
         skip: arguments.skip,
         min_growth: arguments.min_growth,
         min_share: Some(arguments.min_share),

@@ -1,9 +1,9 @@
-//! Inputs of another size are told of, and nothing else is called an input.
+//! Inputs of another size are told of, and nothing else is called an input; what inputs without a history tell.
 
 use std::fs;
 
-use crate::support::history::{MIB, Tensors, train};
-use crate::support::pickle;
+use crate::support::history::{A, MIB, Tensors, frames, segment, snapshot, train};
+use crate::support::pickle::{self, Value};
 use crate::support::tool::{ptmem, text};
 
 /// The warning about inputs of a comparison.
@@ -50,4 +50,47 @@ fn inputs_of_several_lines_are_not_attributed_to_one() {
     let expected = "step (train.py:12) aten::_to_copy with 1 other stack of its row, probably an input, differs in size: \
                     7.00 MiB before and 8.00 MiB";
     assert!(line.contains(expected), "{line}");
+}
+
+/// A snapshot with `include_traces=False`: segments whose first block is held by a function, and no list of events at all.
+fn without_traces(bytes: u64) -> Vec<u8> {
+    let mut held = segment(A, &[(bytes, true), (64 * MIB - bytes, false)]);
+    let Value::Dict(pairs) = &mut held else { unreachable!() };
+    let blocks = pairs.iter_mut().find(|(key, _)| *key == "blocks".into()).unwrap();
+    let Value::List(blocks) = &mut blocks.1 else { unreachable!() };
+    blocks[0] = blocks[0].clone().with("frames", frames("keep"));
+    pickle::write(&snapshot(vec![held], vec![]).with("device_traces", Value::List(vec![])), pickle::Options::default())
+}
+
+#[test]
+fn without_traces_a_comparison_tells_the_state_and_how_to_record_more() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("before.pkl"), without_traces(8 * MIB)).unwrap();
+    fs::write(place.path().join("after.pkl"), without_traces(12 * MIB)).unwrap();
+    let told = |limits: &[&str]| {
+        let limits = limits.iter().flat_map(|limit| ["--max-growth", limit]);
+        let arguments: Vec<&str> = ["diff", "before.pkl", "after.pkl", "-v"].into_iter().chain(limits).collect();
+        let output = ptmem(place.path(), &arguments);
+        (output.status.code().unwrap(), text(&output.stdout))
+    };
+    let (code, report) = told(&[]);
+    assert_eq!(code, 0, "{report}");
+    for line in [
+        "end             8.00 MiB  12.00 MiB  +4.00 MiB",
+        "at the dump     active 8.00 MiB -> 12.00 MiB, requested 8.00 MiB -> 12.00 MiB, reserved 64.00 MiB",
+        "+4.00 MiB  8.00 MiB  12.00 MiB       1  grew  keep (train.py:7)",
+    ] {
+        assert!(report.contains(line), "{report}");
+    }
+    let warning = "the list of traces is empty, as include_traces=False leaves it. Peak and baseline are not known. Record with \
+                   torch.cuda.memory._record_memory_history(enabled='all') before the step, and dump before disabling it and \
+                   without include_traces=False, to get a history";
+    assert_eq!(report.matches(warning).count(), 1, "once for both sides: {report}");
+    // Limits of the state are judged, those of the history cannot be.
+    assert_eq!(told(&["end=4MiB"]).0, 0);
+    assert_eq!(told(&["end=1MiB", "peak=1GiB"]).0, 1);
+    for limit in ["peak=1GiB", "reserved=1GiB", "fragmentation=1GiB", "baseline=1GiB", "phase:step=1GiB"] {
+        let (code, report) = told(&["end=4MiB", limit]);
+        assert_eq!(code, 3, "{limit}: {report}");
+    }
 }

@@ -6,6 +6,7 @@ use std::process::Output;
 
 use tempfile::TempDir;
 
+use crate::support::pickle::{self, Value};
 use crate::support::program::Program;
 use crate::support::tool::{commit, git, ptmem, text};
 
@@ -54,6 +55,65 @@ fn the_source_stands_below_its_row_where_it_is_asked_for() {
     assert!(text(&leaks.stdout).contains(EXCERPT[2]), "{}", text(&leaks.stdout));
     let shown = ptmem(folder.path(), &["show", "after.pkl", "--source"]);
     assert!(text(&shown.stdout).contains(EXCERPT[2]), "{}", text(&shown.stdout));
+}
+
+/// Snapshots of torch-snapkit of the same program, recorded elsewhere, with these source files.
+fn snapkit(folder: &Path, files: &[(&str, &str)]) {
+    for (name, mib) in [("before.pkl", 4), ("after.pkl", 8)] {
+        let mut program = Program::default();
+        for part in 0..mib {
+            program.alloc_under(part.to_string(), &["/gone/net/model.py:forward:5", "/gone/main.py:main:9"], MIB);
+        }
+        let files = files.iter().map(|&(path, text)| (path.into(), text.into())).collect();
+        let state = program.value().with("source_code", Value::Dict(files)).with("shape_data", Value::List(vec![]));
+        fs::write(folder.join(name), pickle::write(&state, pickle::Options::shared())).unwrap();
+    }
+}
+
+#[test]
+fn the_snapshot_brings_source_that_no_checkout_has() {
+    let long = format!("{MODEL}{}", "# more\n".repeat(4000));
+    for source in [MODEL, &long] {
+        let folder = tempfile::tempdir().unwrap();
+        snapkit(folder.path(), &[("/gone/net/model.py", source), ("/gone/other.py", "pass\n")]);
+        for arguments in [&["--source"][..], &["--source", "--format", "markdown"], &["--source", "--format", "html"]] {
+            let report = text(&diff(folder.path(), arguments).stdout);
+            let line = if arguments.contains(&"html") { "return torch.cat([x, x])" } else { EXCERPT[2] };
+            assert!(report.contains(line), "{report}");
+            assert!(!report.contains("source_code") && !report.contains("shape_data"), "they are known: {report}");
+        }
+        for command in ["leak before.pkl after.pkl", "show after.pkl", "check after.pkl --max peak=1GiB"] {
+            let arguments: Vec<_> = command.split(' ').chain(["--source"]).collect();
+            let report = text(&ptmem(folder.path(), &arguments).stdout);
+            assert!(report.contains(EXCERPT[2]), "{report}");
+        }
+        for format in ["table", "markdown", "html"] {
+            let report = text(&diff(folder.path(), &["--format", format]).stdout);
+            assert!(report.contains("forward (") && !report.contains("torch.cat"), "nobody asked for it: {report}");
+        }
+    }
+}
+
+#[test]
+fn source_in_a_snapshot_is_shown_only_as_it_was_recorded() {
+    let folder = checkout();
+    fs::write(folder.path().join("net/model.py"), MODEL.replace("forward", "backward")).unwrap();
+    snapkit(folder.path(), &[("/gone/net/model.py", MODEL)]);
+    assert!(
+        text(&diff(folder.path(), &["--source"]).stdout).contains(EXCERPT[2]),
+        "the file of the checkout is another"
+    );
+    // Two long files that begin alike are not told apart, and a file of more than a mebibyte is not kept.
+    let long = format!("{MODEL}{}", "# more\n".repeat(4000));
+    let longer = format!("{long}# end\n");
+    let longest = format!("{MODEL}{}", "# more\n".repeat(200_000));
+    for files in
+        [&[("/gone/net/model.py", &*long), ("/gone/other.py", &*longer)][..], &[("/gone/net/model.py", &*longest)]]
+    {
+        snapkit(folder.path(), files);
+        let report = text(&diff(folder.path(), &["--source"]).stdout);
+        assert!(report.contains("forward (") && !report.contains("torch.cat"), "{report}");
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ const CONTEXT: usize = 2;
 /// The longest line, in bytes.
 const LONGEST_LINE: usize = 200;
 
-/// A line of the checkout that a row is about.
+/// A line of the user that a row is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Site {
     /// The file and the line.
@@ -24,16 +24,23 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// The innermost line of the user on a stack, where the checkout has its file.
+    /// The innermost line of the user on a stack, where the checkout has its file, or the recording if the source is asked for.
     pub(super) fn new(code: &Code<'_>, stack: StackId, options: &RenderOptions) -> Option<Self> {
-        let frame = code.user_site(stack).filter(|&frame| options.checkout.contains_key(code.file(frame)))?;
+        let frame = code.user_site(stack)?;
+        let recorded = code.source(frame).filter(|_| options.source);
+        if recorded.is_none() && !options.checkout.contains_key(code.file(frame)) {
+            return None;
+        }
         let place = place::place(code, frame, options)?;
-        let excerpt = Excerpt::new(&place, code.function(frame), options);
+        let excerpt = Excerpt::new(&place, code.function(frame), options).or_else(|| {
+            let lines: Vec<String> = recorded?.lines().map(str::to_owned).collect();
+            Excerpt::of_lines(&lines, place.line, code.function(frame))
+        });
         Some(Self { place, excerpt })
     }
 }
 
-/// Lines of a file of the checkout, one of them marked.
+/// Lines of a file, one of them marked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Excerpt {
     /// The lines, in order.
@@ -55,11 +62,15 @@ impl Excerpt {
     /// The lines around a line of a function; `None` if the checkout does not have the file, or if the line shows that
     /// it is not the file that was recorded.
     pub(crate) fn new(place: &Place, function: &str, options: &RenderOptions) -> Option<Self> {
-        let all = options.sources.get(&place.path)?;
-        let at = usize::try_from(place.line).ok()?.checked_sub(1)?;
+        Self::of_lines(options.sources.get(&place.path)?, place.line, function)
+    }
+
+    /// The same of a file with these lines.
+    fn of_lines(all: &[String], line: u32, function: &str) -> Option<Self> {
+        let at = usize::try_from(line).ok()?.checked_sub(1)?;
         all.get(at).filter(|line| is_code(line))?;
         // What follows the line decides nothing.
-        Functions::new(&all[..=at].join("\n")).name(function, place.line)?;
+        Functions::new(&all[..=at].join("\n")).name(function, line)?;
         let shown = at.saturating_sub(CONTEXT)..all.len().min(at + CONTEXT + 1);
         let texts: Vec<String> =
             all[shown.clone()].iter().map(|line| line.trim_end().replace('\t', &" ".repeat(TAB))).collect();

@@ -43,7 +43,12 @@ impl Stacks {
     /// Options to compute a profile that holds these stacks.
     pub(crate) fn profile_options(&self, config: &Config, view: &View) -> profile::ReadOptions {
         let reading = self.grouping.reading(config);
-        profile::ReadOptions { at: self.moment().unwrap_or_default(), device: view.device, ..reading }
+        profile::ReadOptions {
+            at: self.moment().unwrap_or_default(),
+            device: view.device,
+            sources: view.source,
+            ..reading
+        }
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct View {
     /// List N stacks (with --tree: N callees of a frame) and sum the rest in one row; 0 lists all
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
-    /// Show the source line below each row, if the checkout has the file
+    /// Show the source line of each row, if the checkout or snapshot has it
     #[arg(long)]
     pub(crate) source: bool,
     /// Print all metrics, all notes and the full text of warnings, which a table otherwise omits

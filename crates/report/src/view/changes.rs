@@ -8,7 +8,7 @@ use ptmem_base::units::Delta;
 use ptmem_compare::diff::{self, ChangeKind, Destination, DeviceDiff, Metric, RowKind};
 use ptmem_compare::tree as call_tree;
 use ptmem_judge::verdict::{About, Check, Comparison, Mark, Standing};
-use ptmem_trace::profile::Moment;
+use ptmem_trace::profile::{DeviceProfile, Moment};
 use ptmem_trace::replay::HistoryKind;
 use ptmem_trace::stack::Code;
 
@@ -55,7 +55,22 @@ impl Changed<'_> {
         let changes = self.device.categories.iter().filter(|of| of.held.delta() != 0);
         let items: Vec<String> = changes.map(|of| format!("{} {}", of.name, Delta(of.held.delta()))).collect();
         facts.extend((!items.is_empty()).then(|| Fact::of_lines("categories", vec![items])));
+        facts.extend(self.totals_at_dump());
         (!facts.is_empty()).then_some(Content::Facts(facts))
+    }
+
+    /// The totals that are known of two recordings without a history, beside the allocated bytes.
+    fn totals_at_dump(&self) -> Option<Fact> {
+        let Sides { before: Some(before), after: Some(after) } = self.diff().sides_of(self.device) else { return None };
+        let [before, after] = [before, after].map(|DeviceProfile { figures, .. }| {
+            [("active", figures.active.end), ("requested", figures.requested.end), ("reserved", figures.reserved.end)]
+        });
+        let known = before.into_iter().zip(after).filter_map(|((name, before), (_, after))| {
+            Some(format!("{name} {}", Value::sizes(Sides { before: before?, after: after? })))
+        });
+        let known: Vec<String> = known.collect();
+        let are_state_only = Side::BOTH.into_iter().all(|side| self.is_state_only(side));
+        (are_state_only && !known.is_empty()).then(|| Fact::of_lines("at the dump", vec![known]))
     }
 
     fn diff(&self) -> &diff::Diff {

@@ -13,6 +13,7 @@ mod json;
 #[cfg(test)]
 mod main_format;
 mod segments;
+mod sources;
 mod traces;
 mod unread;
 mod visit;
@@ -25,6 +26,7 @@ use strum::IntoEnumIterator;
 
 use self::container::{Dict, List, MOST, Packed};
 use self::fill::Present;
+use self::sources::Sources;
 use self::unread::Unread;
 use super::field::Key;
 use super::value::{Short, Value, ValueKind};
@@ -89,13 +91,14 @@ pub(super) struct Builder {
     frame_changes: u32,
     scratch: Vec<FrameId>,
     unread: Unread,
+    sources: Sources,
     /// The first table that is full; the next operation that can fail reports it.
     full: Option<&'static str>,
 }
 
 impl Builder {
-    pub(super) fn new() -> Self {
-        let mut builder = Self::default();
+    pub(super) fn new(keeps_sources: bool) -> Self {
+        let mut builder = Self { sources: Sources::new(keeps_sources), ..Self::default() };
         let tables = &mut builder.tables;
         Key::intern_all(tables);
         Unread::intern_not_needed(tables);

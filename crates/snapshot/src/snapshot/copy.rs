@@ -51,6 +51,7 @@ impl<'f, 't> Copier<'f, 't> {
     fn named(&mut self, frame: Frame) -> FrameId {
         let name = self.string(frame.name);
         let filename = self.string(frame.filename);
+        self.to.share_source(self.from, frame.filename, filename);
         self.to.intern_frame(Frame { name, filename, ..frame })
     }
 }

@@ -52,6 +52,7 @@ pub(super) enum Key {
     TraceAllocOverflowed,
     HostSegments,
     HostTraces,
+    SourceCode,
     Ptmem,
     PtmemExit,
 }

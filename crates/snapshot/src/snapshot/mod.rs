@@ -55,6 +55,8 @@ pub struct Snapshot {
     /// True if blocks lack an address, as before release 2.1. Release 2.0 does not record frees of blocks that are
     /// older than the recording, nor anything of a device that was not the current one when recording was switched on.
     pub lacks_block_addresses: bool,
+    /// True if the list of `device_traces` is empty although there are segments, as with `include_traces=False`.
+    pub leaves_out_traces: bool,
     /// Keys that were not read because no release of PyTorch up to 2.15 writes them: the first few.
     pub unread: Vec<(DictKind, StringId)>,
 }
@@ -284,18 +286,18 @@ pub struct Annotation {
 /// If the input is not a snapshot (with the format that it appears to be), or is damaged.
 pub fn read(mut input: impl Read) -> Result<Snapshot, Error> {
     let input = Input::new(&mut input).map_err(|error| pickle::Error { offset: 0, kind: error.into() })?;
-    decode(input)
+    decode(input, false)
 }
 
-/// Reads a snapshot from an input of which the format is known.
+/// Reads a snapshot from an input of which the format is known, with the source files that the recorder added if `keeps_sources`.
 ///
 /// # Errors
 /// As [`read`].
-pub fn decode(input: Input<'_>) -> Result<Snapshot, Error> {
+pub fn decode(input: Input<'_>, keeps_sources: bool) -> Result<Snapshot, Error> {
     if input.format != Format::Pickle {
         return Err(Error::NotAPickle(input.format));
     }
-    let mut builder = build::Builder::new();
+    let mut builder = build::Builder::new(keeps_sources);
     let root = pickle::read(input, &mut builder)?;
     builder.finish(root)
 }

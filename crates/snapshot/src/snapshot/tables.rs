@@ -1,5 +1,6 @@
 //! Interned strings, frames, stacks and tags.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -102,6 +103,8 @@ pub struct Tables {
     stacks: Interner<Box<[FrameId]>>,
     tags: Interner<Tags>,
     has_forward: bool,
+    /// The texts of source files, by their paths, where a recorder added them and they were asked for.
+    sources: BTreeMap<StringId, Arc<str>>,
 }
 
 /// Stands in a stack before the frames of the forward pass; no frame of any table.
@@ -172,6 +175,30 @@ impl Tables {
     #[must_use]
     pub fn tags(&self, id: TagsId) -> &Tags {
         &self.tags.items()[id.index()]
+    }
+
+    /// The text of a source file, by its path.
+    #[must_use]
+    pub fn source(&self, path: StringId) -> Option<&str> {
+        self.sources.get(&path).map(|text| &**text)
+    }
+
+    /// Takes a string as the text of a source file.
+    pub(super) fn set_source(&mut self, path: StringId, text: StringId) {
+        let text = Arc::clone(&self.strings.items()[text.index()]);
+        self.set_whole_source(path, text);
+    }
+
+    /// Sets the text of a source file.
+    pub(super) fn set_whole_source(&mut self, path: StringId, text: Arc<str>) {
+        self.sources.insert(path, text);
+    }
+
+    /// Takes the text of a source file from other tables, of which `from_path` is the path.
+    pub(super) fn share_source(&mut self, from: &Self, from_path: StringId, path: StringId) {
+        if let Some(text) = from.sources.get(&from_path) {
+            self.sources.insert(path, Arc::clone(text));
+        }
     }
 
     /// The string of other tables, without a copy of its text.

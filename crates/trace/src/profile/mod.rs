@@ -105,6 +105,8 @@ pub struct ReadOptions {
     pub layout: bool,
     /// Phases whose allocations do not count if they are freed within them.
     pub ignore: Vec<Pattern>,
+    /// Keeps the source files that a recorder added to the snapshot.
+    pub sources: bool,
     /// The case to read, where the input holds the figures of several.
     pub case: Option<String>,
 }

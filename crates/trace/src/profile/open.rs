@@ -108,7 +108,7 @@ fn as_asked(mut profile: Profile) -> Result<Profile, Error> {
 
 /// Reads a snapshot, as far as the options ask for it.
 fn open_snapshot(input: Input<'_>, options: &ReadOptions) -> Result<Snapshot, Error> {
-    let mut snapshot = snapshot::decode(input)?;
+    let mut snapshot = snapshot::decode(input, options.sources)?;
     if let Some(device) = options.device {
         if !snapshot.devices.contains_key(&device) {
             return Err(Error::NoDevice { device, known: snapshot.devices.into_keys().collect() });

@@ -49,9 +49,14 @@ impl Report<'_> {
             HistoryKind::StateOnly => {
                 let found = self.why_only_state();
                 let bound = if is_unknown { "" } else { "; the peak is at least that of this state" };
+                let traces = if self.findings.view.snapshot.leaves_out_traces {
+                    " and without include_traces=False"
+                } else {
+                    ""
+                };
                 let message = format!(
                     "only the state at the dump was recorded: {found}. Peak and baseline are not known{bound}. Record with \
-                     torch.cuda.memory._record_memory_history(enabled='all') before the step, and dump before disabling it, \
+                     torch.cuda.memory._record_memory_history(enabled='all') before the step, and dump before disabling it{traces}, \
                      to get a history"
                 );
                 self.tell(Code::StateOnly, message);
@@ -72,6 +77,9 @@ impl Report<'_> {
             }
             None | Some(0) if view.id.is_device() && is_host_recorded => {
                 "all events are of pinned host memory, as with record_cuda=False"
+            }
+            None | Some(_) if view.snapshot.leaves_out_traces => {
+                "the list of traces is empty, as include_traces=False leaves it"
             }
             None | Some(_) => "no allocation or free of this device was recorded",
         }

@@ -153,6 +153,12 @@ impl<'t> Code<'t> {
         &self.facts.files[self.known(frame).file].path
     }
 
+    /// The text of the file of a frame, where the recorder added it.
+    #[must_use]
+    pub fn source(&self, frame: FrameId) -> Option<&str> {
+        self.tables.source(self.tables.frame(frame).filename)
+    }
+
     /// The files of the user as people see them, each with the one that was recorded.
     pub fn shown_user_files(&self) -> impl Iterator<Item = (&str, &str)> {
         let users = self.facts.frames.iter().filter(|known| known.owner == Owner::User);

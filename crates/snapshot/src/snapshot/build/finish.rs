@@ -63,8 +63,12 @@ impl Builder {
             return Err(Error::NotASnapshot { found });
         }
         self.finish_forward()?;
+        if !is_list {
+            self.finish_sources(root);
+        }
         self.note_unread(DictKind::File, root);
         let host_segments = self.entry(root, Key::HostSegments);
+        let leaves_out_traces = traces.is_some_and(|traces| self.list_len(traces) == 0) && self.list_len(segments) > 0;
         let host_traces = self.entry(root, Key::HostTraces);
         let mut devices = BTreeMap::new();
         self.finish_segments(segments, Key::Segments, &mut devices)?;
@@ -92,6 +96,7 @@ impl Builder {
             keeps_annotations,
             run,
             has_traces: traces.or(host_traces).is_some(),
+            leaves_out_traces,
             lacks_block_addresses: self.lacks_block_addresses,
             unread: self.unread.0.into_iter().collect(),
         })

@@ -7,8 +7,8 @@ use super::super::value::Value;
 use super::super::{DictKind, StringId, Tables};
 use super::Builder;
 
-/// Keys that PyTorch and its viewer write and that no figure needs.
-const NOT_NEEDED: [&str; 9] = [
+/// Keys that PyTorch, its viewer and torch-snapkit write and that no figure needs.
+const NOT_NEEDED: [&str; 10] = [
     "categories",
     "segment_version",
     "block_version",
@@ -18,6 +18,7 @@ const NOT_NEEDED: [&str; 9] = [
     "fx_node_name",
     "fx_node_target",
     "traces",
+    "shape_data",
 ];
 
 /// Maximum number of names that are kept.

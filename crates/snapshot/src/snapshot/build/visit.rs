@@ -5,6 +5,7 @@ use ptmem_base::text::cut;
 use super::Builder;
 use super::alike::EventShape;
 use super::container::{self, Dict, List, Packed};
+use super::sources;
 use crate::pickle::{Alike, Visitor};
 use crate::snapshot::value::{Short, Value, ValueKind};
 use crate::snapshot::{Damage, StackId};
@@ -67,7 +68,13 @@ impl Visitor for Builder {
     #[inline]
     fn str(&mut self, utf8: &[u8]) -> Value {
         let id = match std::str::from_utf8(utf8) {
-            Ok(text) => self.tables.intern_string(cut(text, LONGEST_TEXT)),
+            Ok(text) => {
+                let id = self.tables.intern_string(cut(text, LONGEST_TEXT));
+                if text.len() >= sources::WHOLE {
+                    self.sources.keep(id, text);
+                }
+                id
+            }
             Err(_) => {
                 let text = escape_invalid(&utf8[..utf8.len().min(LONGEST_TEXT)]);
                 self.tables.intern_string(&text)
@@ -234,7 +241,7 @@ impl Visitor for Builder {
 
 /// Longer texts are cut: far beyond any symbol or path, and few bytes of a file can refer to one text
 /// millions of times.
-const LONGEST_TEXT: usize = 16 << 10;
+pub(super) const LONGEST_TEXT: usize = 16 << 10;
 
 /// Escapes invalid bytes as Python does (`backslashreplace`), so that distinct names stay distinct.
 fn escape_invalid(bytes: &[u8]) -> String {
