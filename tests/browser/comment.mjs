@@ -1,4 +1,4 @@
-// Takes pictures of a comment in the colours of GitHub: node comment.mjs COMMENT.md FOLDER. MARKED names a folder with marked.
+// Takes a picture of a comment in the colours of GitHub: node comment.mjs COMMENT.md FOLDER. MARKED names a folder with marked.
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 
@@ -19,7 +19,6 @@ try {
   const page = await browser.newPage({ viewport: { width: 800, height: 300 } });
   const markup = marked.parse(readFileSync(path, "utf8")).replaceAll("❌", CROSS);
   await page.setContent(`<!DOCTYPE html><meta charset="utf-8"><style>${STYLE}</style><main>${markup}</main>`);
-  await page.screenshot({ path: `${folder}/comment.png`, fullPage: true });
   await page.locator("summary", { hasText: "Call stacks" }).click();
   await page.screenshot({ path: `${folder}/comment-stacks.png`, fullPage: true });
 } finally {

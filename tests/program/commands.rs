@@ -115,6 +115,29 @@ fn a_profile_is_kept_and_compared_as_the_readme_says() {
     type_blocks(folder.path(), &["ptmem profile", "ptmem diff"]);
 }
 
+#[cfg(unix)]
+#[test]
+fn the_demo_replays_a_pull_request_that_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/run.sh");
+    let output = Command::new(demo)
+        .arg(folder.path().join("repository"))
+        .env("PTMEM", env!("CARGO_BIN_EXE_ptmem"))
+        .env_remove("GITHUB_WORKSPACE")
+        .output()
+        .unwrap();
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{report}{}", text(&output.stderr));
+    for words in
+        ["where this change writes `weights = scores.float().softmax(dim=-1)` (model.py:40)", "> 40  weights = "]
+    {
+        assert!(report.contains(words), "{report}");
+    }
+    let comment = fs::read_to_string(folder.path().join("repository/comment.md")).unwrap();
+    assert!(comment.starts_with("<!-- ptmem:default -->\n### ❌ FAIL: train: peak grew 53.80 MiB"), "{comment}");
+    assert!(folder.path().join("repository/report.html").exists());
+}
+
 const TRAINING: &str = "\
 import torch
 
