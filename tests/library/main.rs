@@ -13,6 +13,7 @@ mod benchmarks;
 mod code_changes;
 mod configuration_schema;
 mod cuts;
+mod evaluation;
 mod every_moment;
 mod expansion;
 mod failed_requests;

@@ -729,3 +729,58 @@ fn all_that_each_option_of_the_recorder_writes_is_known() {
         assert!(told.contains("\"ptmem.profile/") && !told.contains("\"not-read\""), "{}: {told}", file.display());
     }
 }
+
+/// A small program that trains and validates, and what of validation it keeps on the device.
+const VALIDATES: &str = r#"
+import sys, torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 10)).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+
+def batch(size):
+    return torch.randn(size, 256).cuda(), torch.zeros(size, dtype=torch.long).cuda()
+
+def train():
+    inputs, labels = batch(4096)
+    nn.functional.cross_entropy(model(inputs), labels).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+@torch.no_grad()
+def validate():
+    kept = []
+    for _ in range(4):
+        inputs, labels = batch(1024)
+        model(inputs).argmax(-1).eq(labels).sum()
+        kept.extend([inputs] if "keep" in sys.argv else [])
+
+for step in range(4):
+    train()
+    if step == 1:
+        validate()
+"#;
+
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_batch_that_validation_keeps_is_seen_by_a_limit_on_evaluation_alone() {
+    let place = TempDir::new().unwrap();
+    fs::write(place.path().join("train.py"), VALIDATES).unwrap();
+    let python = python();
+    let record = |name: &str, option: &str| {
+        let command = [python.to_str().unwrap(), "train.py", option];
+        let output = tool::ptmem(place.path(), &[&["simulate", "--record", name, "--"], &command[..]].concat());
+        assert!(output.status.success(), "{}", tool::text(&output.stderr));
+    };
+    record("before.pkl", "plain");
+    record("after.pkl", "keep");
+    let judge = |limit: &str| {
+        let arguments = ["diff", "before.pkl", "after.pkl", "--max-growth", limit];
+        tool::verdict(&tool::ptmem(place.path(), &arguments))
+    };
+    for limit in ["0", "end=0", "stack=0", "phase:step=0", "phase:forward=0"] {
+        assert_eq!(judge(limit).0, 0, "{limit}");
+    }
+    let (code, line) = judge("phase:evaluation=5%");
+    assert!(code == 1 && line.contains("phase evaluation grew 3.00 MiB"), "{line}");
+}

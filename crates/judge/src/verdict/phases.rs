@@ -8,6 +8,7 @@ use ptmem_base::units::Size;
 use ptmem_compare::diff::{Change, Diff, PhaseRow, Side, Sides};
 use ptmem_trace::phase::Source;
 use ptmem_trace::profile::{MOST_PHASES, Metric};
+use ptmem_trace::stack::Pass;
 
 use super::growth::Gated;
 use super::{About, Check, CheckedRow, GrowthLimit, Judge, Target, Thresholds};
@@ -111,6 +112,10 @@ fn lacking(row: &PhaseRow) -> Side {
     if row.peak.before.is_none() { Side::Before } else { Side::After }
 }
 
+/// Why there may be no evaluation.
+const NO_EVALUATION: &str = "; evaluation is told by lines that call modules from which no backward pass follows, other than those \
+                             of training";
+
 /// The longest name of a phase in a remark, in characters.
 const LONGEST_NAME: usize = 60;
 
@@ -197,7 +202,9 @@ impl Judge {
             None => "no phase is on both sides".to_owned(),
             Some(pattern) => {
                 let near = pattern.unmatched("phase", rows.map(|row| &*row.name));
-                format!("the pattern matches no phase on either side{near}")
+                let is_of_evaluation = pattern.matches(Pass::Evaluation.into());
+                let told = if is_of_evaluation { NO_EVALUATION } else { "" };
+                format!("the pattern matches no phase on either side{near}{told}")
             }
         };
         self.cannot_tell(growth.check(), reason);

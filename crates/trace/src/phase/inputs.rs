@@ -76,7 +76,7 @@ fn roles(trace: &Trace, code: &Code<'_>) -> Vec<Role> {
             (Some(Pass::Forward), _) => Role::Forward,
             (Some(Pass::Backward | Pass::Optimizer), _) => Role::Ends,
             (None, Origin::Stack(stack)) if copies_or_draws(code, stack) => Role::Candidate,
-            (None | Some(Pass::Setup | Pass::Step), _) => Role::Other,
+            (None | Some(Pass::Setup | Pass::Step | Pass::Evaluation), _) => Role::Other,
         });
     }
     roles

@@ -1,6 +1,7 @@
 //! The named parts of a history: between the annotations of `record_function`, while events carry one `user_metadata` or
 //! `compile_context`, and the passes of training that call stacks show.
 
+mod evaluation;
 mod inputs;
 mod passes;
 pub mod steps;

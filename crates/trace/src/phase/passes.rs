@@ -1,8 +1,9 @@
-//! The passes of training, as call stacks show them: setup, forward, backward, optimizer.
+//! The passes of training, as call stacks show them: setup, forward, backward, optimizer; and evaluation.
 //!
 //! Only allocations have stacks here, so a pass begins just before its first one. It ends where the next pass begins,
 //! or where other code allocates; the loss, between both passes, belongs to the forward pass.
 
+use super::evaluation;
 use crate::stack::{Code, Pass};
 use crate::trace::{Bucket, Origin, Position, Trace, Window};
 
@@ -38,9 +39,13 @@ pub fn passes(trace: &Trace, code: &Code<'_>, optimizers: &[Window]) -> Vec<Name
     }
     let mut rest = &passes[..];
     while let Some(last) = rest.iter().position(|pass| pass.name == Pass::Optimizer) {
-        found.push(NamedPass { name: Pass::Step, from: rest[0].from, to: rest[last].to });
-        found.extend(&rest[..=last]);
-        rest = &rest[last + 1..];
+        let (passes, later) = rest.split_at(last + 1);
+        // What is evaluated ahead of a step is not a part of it.
+        let own = passes.iter().position(|pass| pass.name != Pass::Evaluation).unwrap_or(0);
+        found.extend(&passes[..own]);
+        found.push(NamedPass { name: Pass::Step, from: passes[own].from, to: passes[last].to });
+        found.extend(&passes[own..]);
+        rest = later;
     }
     found.extend(rest);
     found
@@ -66,7 +71,8 @@ pub(super) fn pass_of_classes(trace: &Trace, code: &Code<'_>) -> Vec<Option<Pass
 
 /// The passes that are seen, in order.
 fn seen(trace: &Trace, code: &Code<'_>, optimizers: &[Window]) -> Vec<NamedPass> {
-    let of_class = pass_of_classes(trace, code);
+    let mut of_class = pass_of_classes(trace, code);
+    evaluation::mark(trace, code, &mut of_class);
     let mut seen = Seen::default();
     let mut optimizers = optimizers.iter().peekable();
     for (index, &symbol) in trace.symbols.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Memory held in the phases of a history, and in the equal parts that it is divided into.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ptmem_base::device::DeviceId;
@@ -12,7 +12,7 @@ use ptmem_snapshot::snapshot::{Event, Snapshot};
 use crate::phase::steps::{Mark, OPTIMIZER};
 use crate::phase::{self, Phase, Source, folded_name, step_of_profiler};
 use crate::replay::{Figures, HistoryKind, Position, Replay};
-use crate::stack::{self, Pass};
+use crate::stack;
 use crate::trace::{Trace, Window, WindowCounters};
 
 /// The maximum number of phases that are read per device: occurrences, not names.
@@ -113,10 +113,10 @@ impl Phases {
         wanted.map(|phase| phase.window).collect()
     }
 
-    /// Adds the passes of training that call stacks show, unless the program names its own, and measures the bytes of all
-    /// phases.
+    /// Adds the passes of training that call stacks show, unless the program has phases of their names, and measures the bytes of
+    /// all phases.
     pub(super) fn complete(&mut self, trace: &Trace, code: &stack::Code<'_>) {
-        if self.cut == 0 && !self.all.iter().any(|phase| Pass::is(&phase.name)) {
+        if self.cut == 0 {
             self.add_passes(trace, code);
         }
         let windows: Vec<Window> = self.all.iter().map(|phase| phase.window).collect();
@@ -136,7 +136,9 @@ impl Phases {
             ends: true,
             ..Occurrence::default()
         });
-        self.all.extend(passes.take(MOST_PHASES.saturating_sub(self.all.len())));
+        let named: HashSet<&str> = self.all.iter().map(|phase| &*phase.name).collect();
+        let passes: Vec<Occurrence> = passes.filter(|pass| !named.contains(&*pass.name)).collect();
+        self.all.extend(passes.into_iter().take(MOST_PHASES.saturating_sub(self.all.len())));
         arrange(&mut self.all);
     }
 

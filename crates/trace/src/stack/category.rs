@@ -1,6 +1,6 @@
 //! The purpose of memory, as far as its stack shows it.
 
-use ptmem_snapshot::snapshot::StackId;
+use ptmem_snapshot::snapshot::{FrameId, StackId};
 
 use super::Code;
 use super::classify::Owner;
@@ -14,7 +14,7 @@ pub const CATEGORIES: [&str; 8] =
 pub const OTHER: &str = "other";
 
 /// A pass of training, by its name in reports and limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Pass {
     /// Code before the first of the others, if the history begins with the program.
@@ -23,18 +23,12 @@ pub enum Pass {
     Step,
     /// Modules run, and the loss follows.
     Forward,
+    /// Modules run, and no backward pass follows from it.
+    Evaluation,
     /// Autograd runs, and modules that it runs again.
     Backward,
     /// An optimizer updates parameters.
     Optimizer,
-}
-
-impl Pass {
-    /// True for the name of a pass.
-    #[must_use]
-    pub fn is(name: &str) -> bool {
-        name.parse::<Self>().is_ok()
-    }
 }
 
 impl Code<'_> {
@@ -47,8 +41,10 @@ impl Code<'_> {
         }
         let mut calls_others = false;
         for frame in self.python(stack) {
+            if self.calls_module(frame) {
+                return Some(Pass::Forward);
+            }
             match (self.path(frame), self.function(frame)) {
-                (path, "_call_impl" | "__call__") if is_module(path) => return Some(Pass::Forward),
                 (path, "step") if path.starts_with("torch/optim/") && calls_others => return None,
                 (path, function) if path.starts_with("torch/optim/") && function != "zero_grad" => {
                     return Some(Pass::Optimizer);
@@ -57,6 +53,20 @@ impl Code<'_> {
             }
         }
         None
+    }
+}
+
+impl Code<'_> {
+    /// The Python frames around the outermost module of a stack.
+    pub(crate) fn callers_of_modules(&self, stack: StackId) -> Vec<FrameId> {
+        let frames: Vec<FrameId> = self.python(stack).collect();
+        let outermost = frames.iter().rposition(|&frame| self.calls_module(frame));
+        frames[outermost.map_or(0, |at| at + 1)..].to_vec()
+    }
+
+    /// True for the function by which a module is called.
+    fn calls_module(&self, frame: FrameId) -> bool {
+        is_module(self.path(frame)) && matches!(self.function(frame), "_call_impl" | "__call__")
     }
 }
 

@@ -1,0 +1,158 @@
+//! Evaluation is told from training by what call stacks and backward passes show.
+
+use ptmem::diff::{self, DiffOptions, PhaseOptions};
+use ptmem::phase::Source;
+use ptmem::profile::saved::text_of;
+use ptmem::profile::{self, Profile, ReadOptions};
+use ptmem::verdict::{Judgement, Thresholds, Verdict, judge_diff};
+
+use crate::support::program::Program;
+
+const MODULE: &str = "/env/site-packages/torch/nn/modules/module.py:_call_impl:9";
+const SGD: &str = "/env/site-packages/torch/optim/sgd.py:step:5";
+const KIB: u64 = 1 << 10;
+
+/// A program that trains three steps, and evaluates after the second.
+#[derive(Clone, Copy, Default)]
+struct Training {
+    /// Batches that validation keeps until its end.
+    kept: u64,
+    /// True for a function that trains and evaluates by the same lines.
+    by_one_line: bool,
+    /// True for a teacher that every step calls first.
+    has_teacher: bool,
+    /// True for a program that annotates its forward pass.
+    names_forward: bool,
+}
+
+impl Training {
+    fn record(self) -> Profile {
+        let mut program = Program::default();
+        program.alloc("weights", "build:1", 900 * KIB);
+        for step in 0..3 {
+            self.step(&mut program);
+            if step == 1 {
+                self.validate(&mut program);
+            }
+        }
+        profile::read(&*program.snapshot(), "run.pkl", ReadOptions::default()).unwrap()
+    }
+
+    fn step(self, program: &mut Program) {
+        program.alloc("batch", "step:10", 100 * KIB);
+        if self.has_teacher {
+            let frames = ["/repo/teacher.py:forward:2", MODULE, "/repo/train.py:step:9", "/repo/train.py:main:20"];
+            program.alloc_under("wide", &frames, 50 * KIB);
+            program.alloc_under("target", &frames, 10 * KIB);
+            program.free("wide");
+        }
+        if self.names_forward {
+            program.mark("START", "forward");
+        }
+        let line = if self.by_one_line { "/repo/train.py:run:40" } else { "/repo/train.py:step:11" };
+        call(program, line, 900 * KIB);
+        if self.names_forward {
+            program.mark("END", "forward");
+        }
+        program.alloc("loss", "step:12", 512);
+        program.alloc_under("gradient", &[], 200 * KIB);
+        program.free("activation");
+        program.free("loss");
+        program.alloc_under("gradient of inputs", &[], 100 * KIB);
+        program.free("gradient of inputs");
+        program.alloc_under("buffer", &[SGD, "/repo/train.py:step:14", "/repo/train.py:main:20"], 100 * KIB);
+        program.free("buffer");
+        program.free("gradient");
+        program.free("batch");
+        if self.has_teacher {
+            program.free("target");
+        }
+    }
+
+    fn validate(self, program: &mut Program) {
+        let line = if self.by_one_line { "/repo/train.py:run:40" } else { "/repo/train.py:validate:31" };
+        for batch in 0..4 {
+            program.alloc(format!("batch {batch}"), "validate:30", 100 * KIB);
+            call(program, line, 300 * KIB);
+            program.alloc("correct", "validate:32", 512);
+            program.free("activation");
+            program.free("correct");
+            if batch >= self.kept {
+                program.free(&format!("batch {batch}"));
+            }
+        }
+        (0..self.kept).for_each(|batch| program.free(&format!("batch {batch}")));
+    }
+}
+
+/// A module is called from a line of `main`.
+fn call(program: &mut Program, line: &str, bytes: u64) {
+    program.alloc_under("activation", &["/repo/model.py:forward:3", MODULE, line, "/repo/train.py:main:20"], bytes);
+}
+
+/// The passes that are found, in order.
+fn passes(profile: &Profile) -> Vec<&str> {
+    let passes = profile.devices[0].phases.all.iter().filter(|phase| phase.source == Source::Pass);
+    passes.map(|phase| &*phase.name).collect()
+}
+
+fn judge(before: Profile, after: Profile, limit: &str) -> Judgement {
+    let phases = PhaseOptions { wanted: true, ..PhaseOptions::default() };
+    let diff = diff::compare(before, after, DiffOptions { phases, ..DiffOptions::default() });
+    judge_diff(&diff, &Thresholds { min_delta: 0, ..Thresholds::default() }.max_growth(limit).unwrap())
+}
+
+const STEP: [&str; 4] = ["step", "forward", "backward", "optimizer"];
+
+#[test]
+fn modules_that_run_without_a_backward_pass_are_evaluation() {
+    let profile = Training::default().record();
+    let expected = [&["setup"][..], &STEP, &STEP, &["evaluation"], &STEP].concat();
+    assert_eq!(passes(&profile), expected);
+    let evaluation = profile.devices[0].phases.all.iter().find(|phase| &*phase.name == "evaluation").unwrap();
+    assert_eq!(evaluation.held.peak.allocated, 1300 * KIB + 512, "weights, a batch, its activation, the count");
+    let saved = text_of(&profile, &[]).unwrap();
+    let read = profile::read(saved.as_bytes(), "run.json", ReadOptions::default()).unwrap();
+    assert_eq!(read.devices[0].phases.all, profile.devices[0].phases.all);
+}
+
+#[test]
+fn a_batch_that_validation_keeps_is_seen_by_a_limit_on_evaluation_alone() {
+    let kept = Training { kept: 2, ..Training::default() };
+    let judge = |limit: &str| judge(Training::default().record(), kept.record(), limit);
+    for limit in ["0", "end=0", "active=0", "requested=0", "phase:step=0", "phase:forward=0"] {
+        assert_eq!(judge(limit).verdict, Verdict::Pass, "{limit}");
+    }
+    let judged = judge("phase:evaluation=5%");
+    assert_eq!(judged.verdict, Verdict::Regression);
+    let line = judged.headline().to_string();
+    assert!(line.contains("phase evaluation grew 200.00 KiB (+15.4 %), allowed 5 %"), "{line}");
+    assert!(line.contains("validate"), "{line}");
+}
+
+#[test]
+fn the_same_lines_cannot_be_told_apart() {
+    let one_line = Training { by_one_line: true, ..Training::default() };
+    assert!(!passes(&one_line.record()).contains(&"evaluation"));
+    let judged = judge(one_line.record(), one_line.record(), "phase:evaluation=5%");
+    assert_eq!(judged.verdict, Verdict::Inconclusive);
+    assert!(
+        judged.headline().sentence.contains("evaluation is told by lines that call modules"),
+        "{}",
+        judged.headline()
+    );
+}
+
+#[test]
+fn what_every_step_calls_is_a_part_of_it() {
+    let profile = Training { has_teacher: true, ..Training::default() }.record();
+    assert_eq!(passes(&profile), [&["setup"][..], &STEP, &STEP, &["evaluation"], &STEP].concat());
+}
+
+#[test]
+fn evaluation_is_found_whatever_a_program_annotates() {
+    let profile = Training { names_forward: true, ..Training::default() }.record();
+    let own = STEP.map(|name| if name == "forward" { "" } else { name });
+    let own: Vec<&str> = own.into_iter().filter(|name| !name.is_empty()).collect();
+    assert_eq!(passes(&profile), [&["setup"][..], &own, &own, &["evaluation"], &own].concat());
+}
