@@ -4,7 +4,7 @@ use ptmem::device::DeviceId;
 use ptmem::profile::{DeviceProfile, InputKind, Profile, ReadOptions, Source, measure};
 use ptmem::replay::{self, Counter, Position};
 use ptmem::snapshot::Snapshot;
-use ptmem::trace::{Level, WindowCounters, Window};
+use ptmem::trace::{Level, Window, WindowCounters};
 
 use crate::support::cut::cut;
 use crate::support::fixtures;

@@ -469,22 +469,25 @@ def calls(x):
 }
 
 #[test]
-fn only_python_frames_are_recorded_if_asked() {
+fn only_python_frames_are_recorded_if_asked_or_if_others_have_no_names() {
     let program = r#"
-import sitecustomize, types
+import sitecustomize, sys, types
 calls = []
 memory = types.SimpleNamespace(_record_memory_history=lambda **options: calls.append(options["stacks"]))
 recorder = sitecustomize.Recorder.__new__(sitecustomize.Recorder)
 recorder.torch = types.SimpleNamespace(cuda=types.SimpleNamespace(memory=memory))
-recorder.peaks = None
+recorder.peaks = recorder.unnamed = None
+recorder.tools = types.SimpleNamespace(lack_of_cpp_names=lambda torch: sys.argv[1])
 recorder.turn_on()
 print(*calls)
 "#;
     let place = TempDir::new().unwrap();
     let file = place.path().join("a.pkl");
-    for (options, stacks) in [(&["--stacks", "python"][..], "python"), (&[], "all")] {
+    for (options, lack, stacks) in
+        [(&["--stacks", "python"][..], "", "python"), (&[], "", "all"), (&[], "stoi", "python")]
+    {
         let options = [&["--record", file.to_str().unwrap()], options].concat();
-        let output = command(place.path(), &options, &["python3", "-c", program]).output().unwrap();
+        let output = command(place.path(), &options, &["python3", "-c", program, lack]).output().unwrap();
         assert_eq!(text(&output.stdout).trim(), stacks, "{}", text(&output.stderr));
     }
 }
