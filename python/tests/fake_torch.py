@@ -211,7 +211,7 @@ class FakeTorch:
             device_count=lambda: 1,
             current_device=lambda: 0,
             get_device_properties=lambda device: SimpleNamespace(
-                name="Fake", major=9, minor=0, multi_processor_count=132
+                name="Fake", major=9, minor=0, multi_processor_count=132, total_memory=100 << 20
             ),
             mem_get_info=lambda device: (60 << 20, 100 << 20),
             empty_cache=lambda: None,

@@ -347,6 +347,7 @@ fn produce(code: Code) -> Codes {
             measured[0] = event("alloc", A + 4 * MIB, 6 * MIB).with("frames", stack);
             case.show(&story(measured))
         }
+        Code::FiguresImpossible => case.show(&of_run(json!({"cards": [{"device": 0, "memory": MIB}]}))),
         Code::PhasesIgnored => {
             fs::write(case.path("ptmem.toml"), "ignore = \"*\"\n").unwrap();
             case.show(&story(passing_block()).with("external_annotations", phase()))

@@ -461,6 +461,39 @@ fn of_card(others: Option<u64>) -> Value {
     of_run(json!({"cards": [card]}))
 }
 
+/// As after vLLM's sleep mode, which left 198 GB reserved on a card of 140 GB.
+#[test]
+fn more_reserved_than_the_card_has_decides_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    let on = |memory: u64| of_run(json!({"cards": [{"device": 0, "memory": memory}]}));
+    // 20 MiB are reserved, and 10 MiB allocated.
+    let [small, large] = [on(15 * MIB), on(20 * MIB)];
+    let words = "reserved bytes reach 20.00 MiB, and the card has 15.00 MiB: a custom allocator (a pluggable allocator or a MemPool, \
+                 as of vLLM's sleep mode) probably holds other memory than PyTorch counts";
+    for limit in ["reserved=5%", "reserved-end=5%", "fragmentation=5%"] {
+        for (before, after, side) in [(&small, &large, "before"), (&large, &small, "after")] {
+            let (code, line) = gate(place, before, after, &["--max-growth", limit]);
+            assert_eq!(
+                (code, line.contains(&format!("the figures of the {side} cannot be: {words}"))),
+                (3, true),
+                "{line}"
+            );
+        }
+    }
+    assert_eq!(gate(place, &small, &small, &[]).0, 0, "the peak of allocated bytes can be");
+    assert_eq!(gate(place, &large, &large, &["--max-growth", "reserved=5%"]).0, 0);
+    write(place, "small.pkl", &small);
+    let check = |limit: &str| verdict(&ptmem(place, &["check", "small.pkl", "--max", limit]));
+    assert_eq!([check("reserved=19MiB").0, check("reserved=20MiB").0, check("peak=9MiB").0], [3, 0, 1]);
+    let shown = text(&ptmem(place, &["show", "small.pkl"]).stdout);
+    assert!(shown.contains(&format!("warning[figures-impossible] {words}")), "{shown}");
+    // Figures alone.
+    fs::write(place.join("stats.json"), "{\"max_memory_allocated\": 1000, \"max_memory_reserved\": 900}").unwrap();
+    let (code, line) = verdict(&ptmem(place, &["check", "stats.json", "--max", "reserved=800B"]));
+    assert!(code == 3 && line.contains("allocated bytes reach 1000 B, and reserved ones only 900 B"), "{line}");
+}
+
 #[test]
 fn a_device_loses_memory_to_what_is_not_pytorchs() {
     const OVERHEAD: u64 = (150 + 3 * 132 + 32 * 36) * MIB;

@@ -193,6 +193,7 @@ mod tests {
             processors,
             communicators,
             others: None,
+            memory: None,
         }
     }
 

@@ -210,6 +210,7 @@ class Facts:
                     "processors": card.multi_processor_count,
                     "communicators": self.communicators if is_current else [],
                     "others": self._others(device, counters["current"]),
+                    "memory": int(card.total_memory),
                 }
             )
         return found

@@ -6,6 +6,7 @@ use ptmem_base::label::More;
 use ptmem_base::units::Limit;
 use ptmem_compare::diff::{Change, Row};
 use ptmem_trace::profile::Metric;
+use ptmem_trace::trace::Measure;
 
 use super::{Bound, Level, Target};
 
@@ -264,6 +265,18 @@ impl Check {
             (true, _) => self.figures.after.map(i128::from),
             (false, false) => self.figures.delta,
             (false, true) => self.figures.delta.map(i128::saturating_abs),
+        }
+    }
+
+    /// The counter that its figures are of.
+    pub(super) fn measure(&self) -> Option<Measure> {
+        match self.about() {
+            About::Metric(metric) => Some(metric.measure()),
+            About::Stacks | About::StackHighest | About::Phases | About::Modules | About::Imbalance => {
+                Some(Measure::Allocated)
+            }
+            About::ReservedInPhases | About::Pools | About::Headroom => Some(Measure::Reserved),
+            About::Ranks | About::Leaks | About::OutOfMemory | About::Growth => None,
         }
     }
 

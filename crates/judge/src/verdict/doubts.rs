@@ -1,7 +1,7 @@
 //! Doubts: reasons to trust no check of a kind, whatever the rules found. They come after all rules, in this order.
 
 use ptmem_base::units::Size;
-use ptmem_compare::diff::{DeviceDiff, Diff, PhaseRow, Row, Sides};
+use ptmem_compare::diff::{DeviceDiff, Diff, PhaseRow, Row, Side, Sides};
 use ptmem_trace::profile::{DeviceProfile, EndingKind, Profile, SupposedSizes, Unknown};
 use ptmem_trace::replay::HistoryKind;
 
@@ -153,6 +153,22 @@ impl Scope<'_> {
             let change = figures.delta().saturating_add(error);
             !self.limit.limit.holds(figures.before, change) && change.unsigned_abs() >= u128::from(self.least)
         })
+    }
+}
+
+/// Makes checks inconclusive of counters that cannot be: they count other memory than that of the device. What they count at most
+/// is enough for an absolute limit to hold.
+pub(super) fn apply_impossible(profiles: &[(Side, &Profile)], checks: &mut [Check]) {
+    for check in checks.iter_mut().filter(|check| !(check.limit.is_absolute && check.outcome == Outcome::Pass)) {
+        let is_relative = !check.limit.is_absolute;
+        let concerned = profiles.iter().filter(|(side, _)| is_relative || *side == Side::After);
+        let found = concerned.flat_map(|(side, profile)| {
+            let devices = profile.devices.iter().filter(|device| check.device == Some(device.device));
+            devices.filter_map(|device| Some((*side, check.measure().and_then(|of| profile.impossible(device, of))?)))
+        });
+        let Some((side, words)) = found.take(1).next() else { continue };
+        let side = if is_relative { format!(" of the {}", side.name()) } else { String::new() };
+        RunDoubt { reason: format!("the figures{side} cannot be: {words}"), doubtful: Doubtful::All }.apply(check);
     }
 }
 

@@ -69,6 +69,9 @@ pub struct CardFacts {
     /// Bytes in use at the dump that PyTorch's allocator had not reserved; `None` on a simulated card, which has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others: Option<u64>,
+    /// Bytes of the card.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
 }
 
 impl CardFacts {

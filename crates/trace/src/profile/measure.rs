@@ -79,6 +79,8 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
     profile.with_devices(|profile, devices| {
         devices.iter_mut().for_each(|device| name_pools(&mut device.private_pools, &profile.code()));
     });
+    let impossible = profile.impossible_figures();
+    profile.diagnostics.extend(impossible);
     profile.add_passes();
     profile.divide(Some(&snapshot))?;
     // Frees the events first, so that grouping does not add to the peak.

@@ -7,6 +7,7 @@ mod error;
 mod every;
 mod exact;
 mod guesses;
+mod impossible;
 mod lines;
 mod measure;
 mod metric;

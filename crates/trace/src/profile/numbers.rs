@@ -291,14 +291,17 @@ impl Cases {
         let message =
             "it holds only figures: stacks, phases and a history need a recording, as ptmem_gate.record() makes";
         diagnostics.push(Diagnostic::new(Code::NumbersOnly, None, message));
-        Ok(Profile {
+        let mut profile = Profile {
             source,
             options,
             devices: case.profiles(),
             run: self.run.clone(),
             diagnostics,
             ..Profile::default()
-        })
+        };
+        let impossible = profile.impossible_figures();
+        profile.diagnostics.extend(impossible);
+        Ok(profile)
     }
 }
 

@@ -215,6 +215,10 @@ impl Report<'_> {
                  and reserved bytes before the dump may be wrong"
             );
             self.tell(Code::SegmentsUnknown, message);
+        } else if self.findings.contradicts_active() {
+            let message = "more bytes were active than reserved, so that reserved bytes are not known: some memory is probably of a \
+                           custom allocator, of which no segment is recorded";
+            self.tell(Code::FiguresImpossible, message);
         }
         let segments = &self.findings.view.device.segments;
         let differ = segments.iter().filter(|segment| !adds_up(segment)).count();

@@ -197,7 +197,7 @@ impl Findings<'_> {
     }
 
     /// True if reserved appears to be less than active: some segments were not recorded.
-    fn contradicts_active(&self) -> bool {
+    pub(super) fn contradicts_active(&self) -> bool {
         let [active, reserved] = [Measure::Active, Measure::Reserved].map(|measure| self.counters.of(measure));
         reserved.peak < active.peak - active.peak_error()
             || reserved.baseline < active.baseline - active.baseline_error()
