@@ -542,6 +542,52 @@ fn repeated_runs_are_reported_in_formats_that_judge_nothing() {
     );
 }
 
+#[test]
+fn what_a_server_logs_is_compared_and_may_not_shrink() {
+    let checkout = Checkout::new("before.pkl");
+    let limits = "max-growth = { kv-cache-tokens = \"2%\", weights = \"0\", graphs = \"5%\" }\n";
+    checkout.write("ptmem.toml", &format!("{GATE}{limits}"));
+    let serve = |tokens: &str| {
+        checkout.copies("before.pkl");
+        let script = read(&checkout.root().join("run.sh"));
+        let log = format!(
+            "echo 'Model loading took 12.66 GiB memory and 31.6 seconds'\necho 'GPU KV cache size: {tokens} tokens' >&2\n"
+        );
+        checkout.write("run.sh", &(script + &log));
+    };
+    serve("178,880");
+    checkout.commit("serve");
+    serve("175,400");
+    let output = checkout.run(&["--format", "json"]);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    check_json(&json);
+    let result = |metric: &str| {
+        let checks = json["comparisons"][0]["checks"].as_array().unwrap();
+        checks.iter().find(|check| check["metric"] == metric).unwrap()["result"].clone()
+    };
+    // The log does not tell of graphs.
+    let results = ["kv-cache-tokens", "weights", "graphs"].map(result);
+    assert_eq!((results, output.status.code()), ([json!("pass"), json!("pass"), json!("inconclusive")], Some(3)));
+    serve("150,000");
+    let output = checkout.run(&[]);
+    let table = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{table}{}", text(&output.stderr));
+    for expected in [
+        "kv-cache-tokens 178,880 tokens -> 150,000 tokens",
+        "weights 12.66 GiB",
+        "FAIL kv-cache-tokens shrank from 178,880 tokens to 150,000 tokens (-16.1 %, line 2 of the output), allowed 2 %",
+        "graphs: the before does not state it",
+    ] {
+        assert!(table.contains(expected), "{expected}: {table}");
+    }
+    // More of it is never too much.
+    serve("200,000");
+    let output = checkout.run(&[]);
+    let table = text(&output.stdout);
+    assert!(table.contains("kv-cache-tokens grew from 178,880 tokens to 200,000 tokens (+11.8 %"), "{table}");
+    assert!(!table.contains("FAIL"), "{table}");
+}
+
 /// Asks a process to end, as Ctrl-C does.
 fn interrupt(child: &std::process::Child) {
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());

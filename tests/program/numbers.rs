@@ -50,6 +50,41 @@ fn kinds_of_numbers_are_read() {
 }
 
 #[test]
+fn logs_and_figures_of_servers_are_compared() {
+    let log = |tokens| {
+        format!("INFO model.py] Model loading took 2.5 GiB memory\nINFO: GPU KV cache size: {tokens} tokens\n")
+    };
+    let stated = |tokens| format!(r#"{{"server": {{"kv-cache-tokens": {tokens}, "weights": "2.5 GiB"}}}}"#);
+    let files = [("a.log", log("1,000")), ("b.log", log("900")), ("a.json", stated(1000)), ("b.json", stated(900))];
+    let files = files.each_ref().map(|(name, text)| (*name, text.as_str()));
+    let folder = folder(&files);
+    for (before, after, line) in [("a.log", "b.log", ", line 2 of the output"), ("a.json#server", "b.json#server", "")]
+    {
+        let limits = ["--max-growth", "kv-cache-tokens=9%", "--max-growth", "weights=0"];
+        let output = ptmem(folder.path(), &[&["diff", before, after], &limits[..]].concat());
+        let expected =
+            format!("FAIL kv-cache-tokens shrank from 1,000 tokens to 900 tokens (-10.0 %{line}), allowed 9 %");
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        assert!(text(&output.stdout).contains(&expected), "{}", text(&output.stdout));
+        let output = ptmem(folder.path(), &["diff", after, before, "--max-growth", "kv-cache-tokens=0"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+        let output = ptmem(folder.path(), &["diff", before, after, "--max-growth", "graphs=1GiB"]);
+        assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
+    }
+    let shown = text(&ptmem(folder.path(), &["show", "a.log"]).stdout);
+    assert!(shown.contains("kv-cache-tokens 1,000 tokens\n") && shown.contains("weights 2.50 GiB"), "{shown}");
+    for (text_of, expected) in [
+        (r#"{"kv-cache-tokens": "many"}"#, "expected a number of bytes, found"),
+        (r#"{"peak": 3, "x": {"weights": 3}}"#, "case"),
+    ] {
+        fs::write(folder.path().join("wrong.json"), text_of).unwrap();
+        let output = ptmem(folder.path(), &["show", "wrong.json"]);
+        assert_eq!(output.status.code(), Some(2), "{text_of}");
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn golden_values_give_their_highest_and_their_last_iteration() {
     let golden = r#"{"lm loss": {"start_step": 1, "end_step": 10, "step_interval": 5, "values": {"1": 10.8, "10": 9.5}},
         "mem-allocated-bytes": {"values": {"1": 1024.0, "10": "nan", "5": 512.0}},

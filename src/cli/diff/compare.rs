@@ -1,5 +1,7 @@
 //! Makes the comparisons: of two files, or of every rank of a job.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -8,7 +10,7 @@ use ptmem::config::{Config, Usage};
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::diff::{self, Diff, PhaseOptions};
 use ptmem::patch::Patch;
-use ptmem::profile::{self, InputKind, Moment, Profile};
+use ptmem::profile::{self, InputKind, Moment, Profile, Serving, StatedFigure, serving_in};
 use ptmem::report::Format;
 use ptmem::sides::Sides;
 use ptmem::snapshot::Tables;
@@ -176,6 +178,12 @@ impl<'f> Plan<'f> {
     }
 }
 
+/// What a server states in its output.
+fn stated_in(log: &Path) -> BTreeMap<Serving, StatedFigure> {
+    let text = fs::read(log).unwrap_or_default();
+    serving_in(&String::from_utf8_lossy(&text))
+}
+
 impl Comparer<'_> {
     /// Makes and judges one comparison.
     fn compare(&self, item: &Planned<'_>) -> Result<Comparison> {
@@ -191,6 +199,10 @@ impl Comparer<'_> {
         if let Some(Sides { before, after }) = pair.called.clone().filter(|_| item.member.is_none()) {
             profiles.before.source.path = before;
             profiles.after.source.path = after;
+        }
+        if let Some(logs) = &pair.logs {
+            profiles.before.serving = stated_in(&logs.before);
+            profiles.after.serving = stated_in(&logs.after);
         }
         let swapped = self.swapped(&profiles);
         let mut diff = self.diff(pair, profiles);

@@ -21,6 +21,8 @@ pub(crate) struct Pair {
     pub(crate) found: Option<Sides<Vec<Found>>>,
     /// What reports call both sides, if not by their paths.
     pub(crate) called: Option<Sides<String>>,
+    /// The files with what the recorded programs printed, where they were recorded here.
+    pub(crate) logs: Option<Sides<PathBuf>>,
 }
 
 impl Pair {
@@ -34,7 +36,7 @@ impl Pair {
     ) -> Result<Self> {
         let accepted = loaded.config.accepted.clone();
         let thresholds = Thresholds { accepted, today: today()?, ..loaded.thresholds(limits)? };
-        let pair = Self { name, before, after, thresholds, found: None, called: None };
+        let pair = Self { name, before, after, thresholds, found: None, called: None, logs: None };
         let found = pair.context(ranks::sides(&pair.before, &pair.after))?;
         Ok(Self { found, ..pair })
     }

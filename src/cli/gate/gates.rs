@@ -184,11 +184,13 @@ impl Gates<'_> {
         plans: &Sides<Plan<'_>>,
         gate: &GateRules,
         base: &BaseCommit,
-        paths: Sides<PathBuf>,
+        recorded: Sides<Recorded>,
     ) -> Result<Pair> {
         let after = self.arguments.head.as_deref().unwrap_or(WORKING_TREE);
         let names = Sides { before: format!("base {}", base.short()), after: after.to_owned() };
-        Ok(self.pair(plans.after.name, gate, paths.before, paths.after)?.called(names))
+        let logs = recorded.map(|recorded| recorded.log.clone());
+        let pair = self.pair(plans.after.name, gate, recorded.before.path, recorded.after.path)?;
+        Ok(Pair { logs: Some(logs), ..pair.called(names) })
     }
 
     /// Records both sides of a gate, as each has it.
@@ -218,10 +220,10 @@ impl Gates<'_> {
         let (attempts, was_kept) = recordings.both(of_base.commit, &plans, false)?;
         let name_of_base = recordings.name_of_base(of_base.commit, &plans.before, false);
         let failed_before = attempts.before?;
-        let after = required(attempts.after?, recordings, name, failed_before.as_ref().err())?.path;
+        let after = required(attempts.after?, recordings, name, failed_before.as_ref().err())?;
         match failed_before {
             Ok(before) => {
-                let pair = self.pair_of_recorded(&plans, gate, of_base.commit, Sides { before: before.path, after })?;
+                let pair = self.pair_of_recorded(&plans, gate, of_base.commit, Sides { before, after })?;
                 if was_kept
                     && let Some(difference) = self.other_packages(&pair)?
                     && recordings.begin_anew(&name_of_base, &difference)
@@ -234,7 +236,7 @@ impl Gates<'_> {
             Err(failure) => {
                 let quoted = recordings.tail(&name_of_base, QUOTED_LINES);
                 let reason = Missing::Failed(failure).reason(gate, self);
-                Ok(Sources::WithoutBefore { after, reason, quoted })
+                Ok(Sources::WithoutBefore { after: after.path, reason, quoted })
             }
         }
     }
@@ -249,8 +251,7 @@ impl Gates<'_> {
     ) -> Result<Option<Pair>> {
         let (Sides { before, after }, _) = recordings.both(base, plans, true)?;
         let (Ok(before), Ok(after)) = (before?, after?) else { return Ok(None) };
-        let paths = Sides { before: before.path, after: after.path };
-        let pair = self.pair_of_recorded(plans, gate, base, paths)?;
+        let pair = self.pair_of_recorded(plans, gate, base, Sides { before, after })?;
         let verdict = compare_all(std::slice::from_ref(&pair), &self.request(None)).map(|gate| gate.verdict());
         if verdict.is_ok_and(|verdict| verdict == Verdict::Pass) {
             return Ok(Some(pair));

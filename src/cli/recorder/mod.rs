@@ -157,6 +157,8 @@ impl<'a> Candidate<'a> {
 #[derive(Debug)]
 pub(crate) struct Recorded {
     pub(crate) path: PathBuf,
+    /// The file with the output of the command.
+    pub(crate) log: PathBuf,
     /// Whether the command ran to its end, not until memory ran out.
     pub(crate) is_whole: bool,
 }
@@ -233,7 +235,7 @@ impl Recorder {
 
     /// The same in a folder that [`Recorder::begin`] made.
     pub(crate) fn record_in(&self, folder: &Path, candidate: &Candidate<'_>, part: &InProgress) -> Attempt {
-        let log = folder.join("log");
+        let log = folder.join(LOG);
         let name = if candidate.counters { "snapshot.json" } else { "snapshot.pkl" };
         let mut command = candidate.command(&folder.join(SNAPSHOTS).join(name))?;
         let steps = folder.join("steps");
@@ -263,9 +265,11 @@ impl Recorder {
 /// The variable that names the file into which a program writes the number of steps it made.
 const STEPS_VARIABLE: &str = "PTMEM_SIMULATE_STEPS";
 
-/// Files in the folder of a candidate: its exit code, once it is whole, the memory it took, and the folder of its snapshots.
+/// Files in the folder of a candidate: its exit code, once it is whole, the memory it took, its output, and the folder of its
+/// snapshots.
 const EXIT: &str = "exit";
 const MEMORY: &str = "memory";
+const LOG: &str = "log";
 const SNAPSHOTS: &str = "snapshots";
 
 /// The folder of all that is kept.
@@ -294,6 +298,7 @@ const SIGNALS: i32 = 128;
 
 /// The recording in the folder of a candidate, where the run says something about memory.
 fn usable(folder: &Path, code: i32) -> Option<Recorded> {
+    let log = folder.join(LOG);
     let folder = folder.join(SNAPSHOTS);
     let files: Vec<PathBuf> = fs::read_dir(&folder).ok()?.flatten().map(|entry| entry.path()).collect();
     let path = match &files[..] {
@@ -302,7 +307,7 @@ fn usable(folder: &Path, code: i32) -> Option<Recorded> {
         _ => folder,
     };
     let is_usable = code == 0 || (code < SIGNALS && files.iter().any(|file| ran_out_of_memory(file)));
-    is_usable.then_some(Recorded { path, is_whole: code == 0 })
+    is_usable.then_some(Recorded { path, log, is_whole: code == 0 })
 }
 
 /// Whether the program of a recording ended for want of memory. One without facts did if a request failed.

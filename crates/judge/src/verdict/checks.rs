@@ -5,7 +5,7 @@ use ptmem_base::diagnostic::Advice;
 use ptmem_base::label::More;
 use ptmem_base::units::Limit;
 use ptmem_compare::diff::{Change, Row};
-use ptmem_trace::profile::Metric;
+use ptmem_trace::profile::{Metric, Serving};
 use ptmem_trace::trace::Measure;
 
 use super::{Bound, Level, Target};
@@ -106,6 +106,8 @@ pub enum About {
     Modules,
     /// The bytes that private pools of one name reserve at the end.
     Pools,
+    /// What a server states of its memory.
+    Serving(Serving),
     /// The distance of the highest peak of all ranks from their median.
     Imbalance,
     /// Whether both sides have the same ranks.
@@ -133,6 +135,7 @@ impl About {
             Self::ReservedInPhases => "phase-reserved",
             Self::Modules => "module",
             Self::Pools => "pool",
+            Self::Serving(figure) => figure.name(),
             Self::Imbalance => "imbalance",
             Self::Ranks => "ranks",
             Self::Leaks => "leak",
@@ -155,6 +158,11 @@ impl About {
     /// Whether limits name what they are about. A limit on all modules would count the parts of each again and again.
     pub(super) fn needs_pattern(self) -> bool {
         matches!(self, Self::ReservedInPhases | Self::Modules | Self::Pools)
+    }
+
+    /// Whether limits on its growth are applied to each device.
+    pub(super) fn is_of_devices(self) -> bool {
+        !matches!(self, Self::Imbalance | Self::Serving(_))
     }
 
     /// Whether it is about phases.
@@ -276,7 +284,7 @@ impl Check {
                 Some(Measure::Allocated)
             }
             About::ReservedInPhases | About::Pools | About::Headroom => Some(Measure::Reserved),
-            About::Ranks | About::Leaks | About::OutOfMemory | About::Growth => None,
+            About::Serving(_) | About::Ranks | About::Leaks | About::OutOfMemory | About::Growth => None,
         }
     }
 

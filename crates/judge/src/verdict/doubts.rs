@@ -119,6 +119,7 @@ impl Scope<'_> {
                 .unknown(self.device.rows.iter().map(|row| &row.supposed))
                 .filter(|unknown| unknown.bytes >= self.least),
             About::Metric(_)
+            | About::Serving(_)
             | About::Imbalance
             | About::Ranks
             | About::Leaks

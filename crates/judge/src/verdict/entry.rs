@@ -16,7 +16,8 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     let mut judge = Judge::default();
     judge.out_of_memory_of_diff(diff, thresholds);
     judge.imbalance_of_one(thresholds);
-    for growth in thresholds.growth.iter().filter(|growth| growth.target.about != About::Imbalance) {
+    judge.growth_of_serving(diff, thresholds);
+    for growth in thresholds.growth.iter().filter(|growth| growth.target.about.is_of_devices()) {
         let mut devices = diff.devices.iter().filter(|device| growth.target.concerns(device.id())).peekable();
         if devices.peek().is_none() {
             judge.cannot_tell(

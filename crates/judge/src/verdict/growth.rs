@@ -214,8 +214,14 @@ impl Judge {
             About::StackHighest => self.growth_of_highest(gated),
             About::Phases | About::ReservedInPhases => self.growth_of_phases(gated),
             About::Modules | About::Pools => self.growth_of_named(gated),
-            // Imbalance is checked for all ranks together; no limit names the others.
-            About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom | About::Growth => {}
+            // These are checked once for all devices; no limit names the others.
+            About::Serving(_)
+            | About::Imbalance
+            | About::Ranks
+            | About::Leaks
+            | About::OutOfMemory
+            | About::Headroom
+            | About::Growth => {}
         }
     }
 

@@ -21,6 +21,7 @@ mod partial;
 mod peak;
 mod phases;
 mod ranks;
+mod serving;
 mod stacks;
 mod threshold;
 mod words;

@@ -54,7 +54,7 @@ fn is_about(about: About, end: End) -> bool {
         | About::Modules
         | About::Headroom
         | About::Imbalance => true,
-        About::Ranks | About::Leaks | About::OutOfMemory | About::Growth => false,
+        About::Serving(_) | About::Ranks | About::Leaks | About::OutOfMemory | About::Growth => false,
     }
 }
 
@@ -85,6 +85,7 @@ impl Gated<'_> {
                 !partial.lacks_head && self.are_phases_known(partial.lacks, check)
             }
             About::Pools
+            | About::Serving(_)
             | About::Imbalance
             | About::Ranks
             | About::Leaks

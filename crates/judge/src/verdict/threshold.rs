@@ -7,7 +7,7 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::pattern::{ParsePatternError, Pattern};
 use ptmem_base::text::did_you_mean;
 use ptmem_base::units::{Limit, parse_size};
-use ptmem_trace::profile::Metric;
+use ptmem_trace::profile::{Metric, Serving};
 
 use super::{About, Check};
 
@@ -128,13 +128,15 @@ const OF_HOST: &str = "host:";
 
 /// What growth limits accept besides metrics.
 const OF_GROWTH: &str = "stack, stack:GLOB, stack-highest, stack-highest:GLOB, phase, phase:GLOB, \
-                         phase-reserved:GLOB, module:GLOB, pool:GLOB, host:METRIC and imbalance";
+                         phase-reserved:GLOB, module:GLOB, pool:GLOB, host:METRIC, kv-cache-tokens, kv-cache-memory, \
+                         weights, graphs, activations and imbalance";
 
 /// What absolute limits accept besides metrics.
 const OF_MAXIMUM: &str = "stack, stack:GLOB, module:GLOB, pool:GLOB, host:METRIC and imbalance";
 
 fn unknown_metric(name: &str, accepted: &str) -> ParseThresholdError {
-    let near = did_you_mean(name, Metric::ALL.map(Metric::name).into_iter().chain(BESIDE_METRICS.map(About::name)));
+    let names = Metric::ALL.map(Metric::name).into_iter().chain(Serving::ALL.map(Serving::name));
+    let near = did_you_mean(name, names.chain(BESIDE_METRICS.map(About::name)));
     ParseThresholdError(format!("unknown metric '{name}'; accepted are {}{near}", with_metrics(accepted)))
 }
 
@@ -165,9 +167,10 @@ impl Target {
             }
             _ => (rest, None),
         };
-        let mut kinds = BESIDE_METRICS.into_iter().chain(Metric::ALL.map(About::Metric));
+        let figures = Metric::ALL.map(About::Metric).into_iter().chain(Serving::ALL.map(About::Serving));
+        let mut kinds = BESIDE_METRICS.into_iter().chain(figures);
         let found = kinds.find(|about| about.name() == name && (!about.needs_pattern() || pattern.is_some()));
-        let found = found.filter(|about| !of_host || !about.needs_pattern() && *about != About::Imbalance);
+        let found = found.filter(|about| !of_host || !about.needs_pattern() && about.is_of_devices());
         let target = found.map(|about| Self { of_host, about, pattern });
         target.ok_or_else(|| unknown_metric(text, accepted))
     }
@@ -255,7 +258,7 @@ impl FromStr for Maximum {
             }
         };
         let target = Target::parse(name.trim(), OF_MAXIMUM)?;
-        if let About::StackHighest | About::Phases | About::ReservedInPhases = target.about {
+        if let About::StackHighest | About::Phases | About::ReservedInPhases | About::Serving(_) = target.about {
             let accepted = with_metrics(OF_MAXIMUM);
             let message = format!("'{}' has no absolute limit; accepted are {accepted}", name.trim());
             return Err(ParseThresholdError(message));

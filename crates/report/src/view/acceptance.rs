@@ -177,7 +177,13 @@ fn subject(comparison: &Comparison, check: &Check, is_wide: bool) -> Option<(Key
             let row = rows.find(|row| check.key().is_some_and(|key| row.key() == key))?;
             &*row.name
         }
-        About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom | About::Growth => {
+        About::Serving(_)
+        | About::Imbalance
+        | About::Ranks
+        | About::Leaks
+        | About::OutOfMemory
+        | About::Headroom
+        | About::Growth => {
             return None;
         }
     };

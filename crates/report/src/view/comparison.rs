@@ -11,7 +11,8 @@ use super::changes::{self, Changed, with_mean};
 use super::remarks::{checks, remarks};
 use super::table::rows;
 use super::{
-    Column, Explanation, Fact, Group, Row, Section, Source, Table, Tone, Value, View, acceptance, device, figure, words,
+    Column, Explanation, Fact, Group, Row, Section, Source, Table, Tone, Value, View, acceptance, device, figure,
+    serving, words,
 };
 use crate::RenderOptions;
 use crate::finding::grew_most;
@@ -52,6 +53,7 @@ fn of_comparison(comparison: &Comparison, options: &RenderOptions) -> Group {
     Group {
         name: comparison.name.clone(),
         sources: sides.iter().map(|&(side, profile)| Source::of_profile(Some(side), profile)).collect(),
+        facts: serving::facts(&sides.map(|(_, profile)| profile)).into_iter().collect(),
         sections,
         remarks: remarks(comparison.diagnostics(), diff.devices.len() > 1),
         checks: checks(judgement),

@@ -23,6 +23,7 @@ pub(crate) mod leak;
 mod phases;
 pub(crate) mod pools;
 mod remarks;
+mod serving;
 pub(crate) mod snapshot;
 mod stacks;
 mod table;

@@ -30,6 +30,7 @@ pub(crate) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &R
     });
     let group = Group {
         sources: vec![Source::of_profile(None, profile)],
+        facts: super::serving::facts(&[profile]).into_iter().collect(),
         sections: sections.collect(),
         idle: idle(profile, active.is_empty()),
         remarks: remarks(diagnostics_of_snapshot(profile, judgement), profile.devices.len() > 1),

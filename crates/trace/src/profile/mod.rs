@@ -16,8 +16,10 @@ pub mod numbers;
 mod open;
 mod phases;
 pub mod saved;
+mod serving;
 mod totals;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ptmem_base::device::DeviceId;
@@ -39,6 +41,7 @@ pub use metric::{Metric, Point};
 pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint, Places};
 pub use open::{Opened, open, read, read_case};
 pub use phases::{MOST_PHASES, Occurrence, Phases};
+pub use serving::{Serving, StatedFigure, serving_in};
 pub use totals::{ExactStack, Held, Identity, Member, StackTotal, Sums, groups_of_origins, identity, others};
 
 use crate::phase::steps::Course;
@@ -145,6 +148,8 @@ pub struct Profile {
     pub devices: Vec<DeviceProfile>,
     /// Facts about the run, where the recorder added some.
     pub run: Option<RunFacts>,
+    /// What a server stated of its memory.
+    pub serving: BTreeMap<Serving, StatedFigure>,
     /// Notes and warnings about it.
     pub diagnostics: Vec<Diagnostic>,
     /// The frames that [`Member::stack`] refers to; profiles of one job may share them.

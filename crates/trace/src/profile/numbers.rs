@@ -14,7 +14,9 @@ use ptmem_base::text::{cut, printable};
 use ptmem_snapshot::snapshot::RunFacts;
 
 use super::measure::remarks;
-use super::{DeviceProfile, HistoryKind, Metric, Point, Profile, ReadOptions, Source};
+use super::{
+    DeviceProfile, HistoryKind, Metric, Point, Profile, ReadOptions, Serving, Source, StatedFigure, serving_in,
+};
 use crate::replay::{Checks, Counter, Figures, Fragmentation};
 use crate::trace::Measure;
 use bytes::{Stated, of_text};
@@ -156,6 +158,8 @@ fn of_metric(key: &str) -> Option<(Measure, Stage)> {
 #[derive(Debug, Default)]
 struct Numbers {
     figures: [[Option<u64>; 2]; 4],
+    /// What a server stated.
+    serving: BTreeMap<Serving, StatedFigure>,
     /// True if a figure is named, whether or not its value is known.
     is_stated: bool,
 }
@@ -239,6 +243,14 @@ impl Case {
         }
     }
 
+    /// What a server stated, the worst of all devices.
+    fn serving(&self) -> BTreeMap<Serving, StatedFigure> {
+        let mut serving = self.own.serving.clone();
+        let of_devices = self.devices.values().flat_map(|(_, numbers)| &numbers.serving);
+        of_devices.for_each(|(&figure, stated)| stated.add_to(&mut serving, figure));
+        serving
+    }
+
     fn profiles(&self) -> Vec<DeviceProfile> {
         if self.devices.is_empty() {
             return vec![self.own.profile(DeviceId::FIRST)];
@@ -295,6 +307,7 @@ impl Cases {
             source,
             options,
             devices: case.profiles(),
+            serving: case.serving(),
             run: self.run.clone(),
             diagnostics,
             ..Profile::default()
@@ -305,12 +318,25 @@ impl Cases {
     }
 }
 
-/// The cases of an input: JSON, or a table of comma-separated values. Empty if it does not contain a figure.
+/// The cases of an input: JSON, a table of comma-separated values, or the log of a server. Empty if it does not contain a figure.
 ///
 /// # Errors
 /// Where a figure is not a number of bytes, figures contradict each other, or a table cannot be read.
 pub fn cases(text: &[u8]) -> Result<Cases, Error> {
-    let cases = if text.trim_ascii_start().starts_with(b"{") { json::cases(text)? } else { of_table(text)? };
+    if text.trim_ascii_start().starts_with(b"{") {
+        return verified(json::cases(text)?);
+    }
+    let log = serving_in(&String::from_utf8_lossy(text));
+    if log.is_empty() {
+        return verified(of_table(text)?);
+    }
+    let mut cases = Cases::default();
+    cases.case("")?.own = Numbers { serving: log, is_stated: true, ..Numbers::default() };
+    Ok(cases)
+}
+
+/// Cases that do not contradict themselves.
+fn verified(cases: Cases) -> Result<Cases, Error> {
     if cases.all.len() > 1 && cases.all.contains_key("") {
         return Err(Error::Mixed(String::new(), "cases", "figures without a name"));
     }

@@ -10,7 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde_json::value::RawValue;
 
 use super::bytes::{Series, Stated, of_text, whole};
-use super::{Cases, Error, Measure, Numbers, Stage, device_of, figure_of};
+use super::{Cases, Error, Measure, Numbers, Serving, Stage, StatedFigure, device_of, figure_of};
 
 /// Objects that are nested deeper hold no figures: a case, a device, a counter, a pool, or a series lie above each.
 const DEEPEST: usize = 6;
@@ -110,6 +110,14 @@ impl Reader {
 
     /// Takes the value at the path, if it is a figure.
     fn take(&mut self, stated: Stated) {
+        if let Some((key, owner)) = self.path.split_last()
+            && let Some(figure) = Serving::named(key)
+        {
+            let set = take_serving(&mut self.cases, owner, figure, stated);
+            self.has_figures = true;
+            self.problem = self.problem.take().or(set.err());
+            return;
+        }
         let Some(place) = Place::of(&self.path) else { return };
         if let Some(iteration) = place.iteration {
             self.series.add(iteration.parse().ok(), stated);
@@ -165,6 +173,17 @@ impl Reader {
         self.path.pop();
         read
     }
+}
+
+/// Takes what a server stated.
+fn take_serving(cases: &mut Cases, owner: &[String], figure: Serving, stated: Stated) -> Result<(), Error> {
+    let value = stated
+        .map_err(|found| Error::NotBytes { place: figure.name().to_owned(), found: printable(cut(&found, 64)) })?;
+    if let (Some(numbers), Some(value)) = (Reader::numbers(cases, owner)?, value) {
+        numbers.is_stated = true;
+        StatedFigure { value, line: None }.add_to(&mut numbers.serving, figure);
+    }
+    Ok(())
 }
 
 /// A value at the path of a reader.

@@ -1,0 +1,53 @@
+//! Limits on what a server states of its memory: capacity may not shrink, and what is beside it may not grow.
+
+use ptmem_base::sides::{Side, Sides};
+use ptmem_base::units::format_percent;
+use ptmem_compare::diff::Diff;
+use ptmem_trace::profile::{Serving, StatedFigure};
+
+use super::{About, CheckedFigures, GrowthLimit, Judge, Outcome, Thresholds};
+
+impl Judge {
+    /// A check for each limit on a figure of a server.
+    pub(super) fn growth_of_serving(&mut self, diff: &Diff, thresholds: &Thresholds) {
+        for growth in &thresholds.growth {
+            if let About::Serving(figure) = growth.target.about {
+                self.growth_of_stated(diff, growth, figure);
+            }
+        }
+    }
+
+    fn growth_of_stated(&mut self, diff: &Diff, growth: &GrowthLimit, figure: Serving) {
+        let mut check = growth.check();
+        let stated = diff.profiles.map(|profile| profile.serving.get(&figure).copied());
+        let Some(both) = stated.both() else {
+            let side = if stated.before.is_none() { Side::Before } else { Side::After };
+            let reason = format!("the {} does not state it, in words of vLLM or SGLang", side.name());
+            return self.cannot_tell(check, reason);
+        };
+        let [before, after] = [both.before.value, both.after.value];
+        let delta = i128::from(after) - i128::from(before);
+        let loss = if figure.is_capacity() { -delta } else { delta };
+        check.limit.allowed = Some(growth.limit.allowed(before));
+        check.outcome = if growth.limit.holds(before, loss) { Outcome::Pass } else { Outcome::Exceeded };
+        let words = Some(in_words(figure, both, delta));
+        check.figures =
+            CheckedFigures { before: Some(before), after: Some(after), delta: Some(delta), words, ..check.figures };
+        self.checks.push(check);
+    }
+}
+
+/// A change of a figure, with the line of the output that states it.
+fn in_words(figure: Serving, stated: Sides<StatedFigure>, delta: i128) -> String {
+    let [before, after] = [stated.before, stated.after].map(|stated| figure.shown(stated.value));
+    let line = stated.after.line.map(|line| format!("line {line} of the output"));
+    let percent = format_percent(delta, stated.before.value).filter(|_| delta != 0);
+    let remarks: Vec<String> = percent.into_iter().chain(line).collect();
+    let remarks = if remarks.is_empty() { String::new() } else { format!(" ({})", remarks.join(", ")) };
+    let name = figure.name();
+    match delta {
+        0 => format!("{name} did not change: {after}{remarks}"),
+        1.. => format!("{name} grew from {before} to {after}{remarks}"),
+        _ => format!("{name} shrank from {before} to {after}{remarks}"),
+    }
+}
