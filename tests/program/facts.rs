@@ -495,6 +495,32 @@ fn more_reserved_than_the_card_has_decides_nothing() {
 }
 
 #[test]
+fn memory_outside_of_pytorchs_allocator_is_shown_and_limited() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    write(place, "plain.pkl", &story());
+    write(place, "of-card.pkl", &of_card(None));
+    write(place, "less.pkl", &of_card(Some(700 * MIB)));
+    write(place, "more.pkl", &of_card(Some(2150 * MIB)));
+    let shown = text(&ptmem(place, &["show", "more.pkl"]).stdout);
+    assert!(shown.contains("2.10 GiB used outside of PyTorch's allocator at the dump"), "{shown}");
+    let limited = |before: &str, after: &str, limit: &str| {
+        verdict(&ptmem(place, &["diff", before, after, "--max-growth", &format!("outside={limit}")]))
+    };
+    let (code, line) = limited("less.pkl", "more.pkl", "1GiB");
+    assert_eq!((code, line.contains("outside grew 1.42 GiB (+207.1 %), allowed 1.00 GiB")), (1, true), "{line}");
+    assert_eq!(limited("less.pkl", "more.pkl", "2GiB").0, 0);
+    // What a simulated card would lose follows from the card and the job.
+    let (code, line) = limited("of-card.pkl", "of-card.pkl", "0");
+    assert_eq!((code, line.contains("an estimate: the card is simulated")), (0, true), "{line}");
+    let (code, line) = limited("plain.pkl", "more.pkl", "0");
+    assert_eq!((code, line.contains("a snapshot does not name its card")), (3, true), "{line}");
+    for wrong in ["host:outside=0", "outside:x=0"] {
+        assert_eq!(ptmem(place, &["diff", "less.pkl", "more.pkl", "--max-growth", wrong]).status.code(), Some(2));
+    }
+}
+
+#[test]
 fn a_device_loses_memory_to_what_is_not_pytorchs() {
     const OVERHEAD: u64 = (150 + 3 * 132 + 32 * 36) * MIB;
     let folder = tempfile::tempdir().unwrap();

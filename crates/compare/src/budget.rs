@@ -80,6 +80,12 @@ impl DeviceMemory {
     }
 }
 
+/// Memory in use on a device outside of PyTorch's allocator when the snapshot was taken.
+#[must_use]
+pub fn outside(run: Option<&RunFacts>, device: DeviceId) -> Overhead {
+    DeviceMemory { bytes: 0, overhead: None }.budget(run, device).overhead
+}
+
 impl DeviceBudget {
     /// Bytes that PyTorch's allocator can have.
     #[must_use]

@@ -145,6 +145,7 @@ fn rule_description(about: About) -> &'static str {
         About::ReservedInPhases => "highest reserved bytes within a phase",
         About::Modules => "bytes that one module holds with all its parts",
         About::Pools => "bytes that the private pools of one name reserve at the end of the recording",
+        About::Outside => "bytes in use on the device outside of PyTorch's allocator at the dump",
         About::Serving(figure) => figure.description(),
         About::Imbalance => "the difference between the highest peak of all ranks and their median",
         About::Ranks => "ranks that only one side has",

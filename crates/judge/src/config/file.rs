@@ -225,6 +225,7 @@ fn target(text: &str) -> Result<Target, String> {
         About::Phases if target.pattern.is_none() => {
             "expected the phase whose growth is accepted, such as phase:forward"
         }
+        About::Outside => "memory outside of PyTorch's allocator is not accepted; set its limit instead",
         About::Serving(_) => "what a server states is not accepted; set its limit instead",
         About::Imbalance => "imbalance is not a figure of one rank; accept the growth on its ranks",
         About::Stacks if target.of_host && target.pattern.is_some() => return Ok(target),

@@ -106,6 +106,8 @@ pub enum About {
     Modules,
     /// The bytes that private pools of one name reserve at the end.
     Pools,
+    /// Memory in use outside of PyTorch's allocator at the dump.
+    Outside,
     /// What a server states of its memory.
     Serving(Serving),
     /// The distance of the highest peak of all ranks from their median.
@@ -135,6 +137,7 @@ impl About {
             Self::ReservedInPhases => "phase-reserved",
             Self::Modules => "module",
             Self::Pools => "pool",
+            Self::Outside => "outside",
             Self::Serving(figure) => figure.name(),
             Self::Imbalance => "imbalance",
             Self::Ranks => "ranks",
@@ -158,6 +161,11 @@ impl About {
     /// Whether limits name what they are about. A limit on all modules would count the parts of each again and again.
     pub(super) fn needs_pattern(self) -> bool {
         matches!(self, Self::ReservedInPhases | Self::Modules | Self::Pools)
+    }
+
+    /// Whether pinned host memory has it, too.
+    pub(super) fn is_of_host_too(self) -> bool {
+        !self.needs_pattern() && self.is_of_devices() && self != Self::Outside
     }
 
     /// Whether limits on its growth are applied to each device.
@@ -284,7 +292,9 @@ impl Check {
                 Some(Measure::Allocated)
             }
             About::ReservedInPhases | About::Pools | About::Headroom => Some(Measure::Reserved),
-            About::Serving(_) | About::Ranks | About::Leaks | About::OutOfMemory | About::Growth => None,
+            About::Outside | About::Serving(_) | About::Ranks | About::Leaks | About::OutOfMemory | About::Growth => {
+                None
+            }
         }
     }
 

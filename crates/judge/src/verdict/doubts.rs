@@ -119,6 +119,7 @@ impl Scope<'_> {
                 .unknown(self.device.rows.iter().map(|row| &row.supposed))
                 .filter(|unknown| unknown.bytes >= self.least),
             About::Metric(_)
+            | About::Outside
             | About::Serving(_)
             | About::Imbalance
             | About::Ranks
@@ -223,7 +224,9 @@ pub(super) fn no_history(device: &DeviceProfile, side: &str, about: About) -> Op
     let why = match device.figures.history {
         HistoryKind::Recorded if device.figures.allocation_count > 0 => return None,
         // The state at the dump has them.
-        history if about == About::Pools && history != HistoryKind::NumbersOnly => return None,
+        history if matches!(about, About::Pools | About::Outside) && history != HistoryKind::NumbersOnly => {
+            return None;
+        }
         HistoryKind::NumbersOnly if matches!(about, About::Metric(_)) => return None,
         HistoryKind::NumbersOnly => {
             "holds only figures, without stacks or a history (record the same run, as with ptmem_gate.record(), and compare \

@@ -2,6 +2,7 @@
 
 use ptmem_base::pattern::Pattern;
 use ptmem_base::units::{Size, format_percent};
+use ptmem_compare::budget::{Overhead, outside};
 use ptmem_compare::diff::{DeviceDiff, Diff, Row, RowKind, Sides};
 use ptmem_trace::profile::{Bucket, DeviceProfile, Metric, Moment};
 
@@ -214,6 +215,7 @@ impl Judge {
             About::StackHighest => self.growth_of_highest(gated),
             About::Phases | About::ReservedInPhases => self.growth_of_phases(gated),
             About::Modules | About::Pools => self.growth_of_named(gated),
+            About::Outside => self.growth_of_outside(gated),
             // These are checked once for all devices; no limit names the others.
             About::Serving(_)
             | About::Imbalance
@@ -223,6 +225,23 @@ impl Judge {
             | About::Headroom
             | About::Growth => {}
         }
+    }
+
+    /// Memory in use outside of PyTorch's allocator: measured on a real card, estimated on a simulated one.
+    fn growth_of_outside(&mut self, gated: &Gated<'_>) {
+        let mut check = gated.check();
+        let ids = gated.sides.map(|device| device.device);
+        let runs = gated.diff.profiles.map(|profile| profile.run.as_ref());
+        let outside = Sides { before: outside(runs.before, ids.before), after: outside(runs.after, ids.after) };
+        let [before, after] = [outside.before, outside.after];
+        if before == Overhead::Unknown || after == Overhead::Unknown {
+            let reason = "a snapshot does not name its card; record with 'ptmem simulate' or ptmem_gate.record()";
+            return self.cannot_tell(check, reason);
+        }
+        check.compare(outside.map(|outside| Some(outside.bytes())), &gated.growth.limit);
+        let is_estimate = before.estimate().is_some() || after.estimate().is_some();
+        check.reason = is_estimate.then(|| "an estimate: the card is simulated".to_owned());
+        self.add(check);
     }
 
     /// A figure of a device.

@@ -46,7 +46,7 @@ fn is_about(about: About, end: End) -> bool {
             Point::End => end == End::Tail,
             Point::Peak | Point::UnusedAtPeak => true,
         },
-        About::Pools => end == End::Tail,
+        About::Pools | About::Outside => end == End::Tail,
         About::Stacks
         | About::StackHighest
         | About::Phases
@@ -85,6 +85,7 @@ impl Gated<'_> {
                 !partial.lacks_head && self.are_phases_known(partial.lacks, check)
             }
             About::Pools
+            | About::Outside
             | About::Serving(_)
             | About::Imbalance
             | About::Ranks

@@ -128,7 +128,7 @@ const OF_HOST: &str = "host:";
 
 /// What growth limits accept besides metrics.
 const OF_GROWTH: &str = "stack, stack:GLOB, stack-highest, stack-highest:GLOB, phase, phase:GLOB, \
-                         phase-reserved:GLOB, module:GLOB, pool:GLOB, host:METRIC, kv-cache-tokens, kv-cache-memory, \
+                         phase-reserved:GLOB, module:GLOB, pool:GLOB, host:METRIC, outside, kv-cache-tokens, kv-cache-memory, \
                          weights, graphs, activations and imbalance";
 
 /// What absolute limits accept besides metrics.
@@ -145,13 +145,14 @@ fn with_metrics(accepted: &str) -> String {
 }
 
 /// What limits may be about besides metrics.
-const BESIDE_METRICS: [About; 7] = [
+const BESIDE_METRICS: [About; 8] = [
     About::Stacks,
     About::StackHighest,
     About::Phases,
     About::ReservedInPhases,
     About::Modules,
     About::Pools,
+    About::Outside,
     About::Imbalance,
 ];
 
@@ -170,7 +171,7 @@ impl Target {
         let figures = Metric::ALL.map(About::Metric).into_iter().chain(Serving::ALL.map(About::Serving));
         let mut kinds = BESIDE_METRICS.into_iter().chain(figures);
         let found = kinds.find(|about| about.name() == name && (!about.needs_pattern() || pattern.is_some()));
-        let found = found.filter(|about| !of_host || !about.needs_pattern() && about.is_of_devices());
+        let found = found.filter(|about| !of_host || about.is_of_host_too());
         let target = found.map(|about| Self { of_host, about, pattern });
         target.ok_or_else(|| unknown_metric(text, accepted))
     }
@@ -258,7 +259,9 @@ impl FromStr for Maximum {
             }
         };
         let target = Target::parse(name.trim(), OF_MAXIMUM)?;
-        if let About::StackHighest | About::Phases | About::ReservedInPhases | About::Serving(_) = target.about {
+        if let About::StackHighest | About::Phases | About::ReservedInPhases | About::Outside | About::Serving(_) =
+            target.about
+        {
             let accepted = with_metrics(OF_MAXIMUM);
             let message = format!("'{}' has no absolute limit; accepted are {accepted}", name.trim());
             return Err(ParseThresholdError(message));

@@ -177,7 +177,8 @@ fn subject(comparison: &Comparison, check: &Check, is_wide: bool) -> Option<(Key
             let row = rows.find(|row| check.key().is_some_and(|key| row.key() == key))?;
             &*row.name
         }
-        About::Serving(_)
+        About::Outside
+        | About::Serving(_)
         | About::Imbalance
         | About::Ranks
         | About::Leaks

@@ -1,6 +1,7 @@
 //! One snapshot, or one of each rank of a job.
 
 use ptmem_base::units::Size;
+use ptmem_compare::budget::{Overhead, outside};
 use ptmem_compare::diff::Metric;
 use ptmem_compare::tree as call_tree;
 use ptmem_judge::verdict::{
@@ -13,7 +14,8 @@ use super::held::Shown;
 use super::remarks::{checks, remarks};
 use super::table::rows;
 use super::{
-    Content, Group, Row, Section, Source, Table, Tone, Value, View, device, figure, held, phases, pools, tree, words,
+    Content, Fact, Group, Row, Section, Source, Table, Tone, Value, View, device, figure, held, phases, pools, tree,
+    words,
 };
 use crate::RenderOptions;
 use crate::known;
@@ -83,7 +85,13 @@ impl Shown<'_> {
         let budget = options.device_memory.map(|memory| memory.budget(profile.run.as_ref(), device.device));
         let mut blocks = vec![Content::Table(device::counters(device, self.judgement))];
         blocks.extend(device::timeline(device));
-        blocks.push(Content::Facts(device::facts(device, budget, self.judgement)));
+        let mut facts = device::facts(device, budget, self.judgement);
+        // An estimate is told where it counts: beside the memory of the device.
+        if let Overhead::Measured(bytes) = outside(profile.run.as_ref(), device.device) {
+            let words = "used outside of PyTorch's allocator at the dump (CUDA context, NCCL, other programs)";
+            facts.push(Fact::new("outside", format!("{} {words}", Size(bytes))));
+        }
+        blocks.push(Content::Facts(facts));
         blocks.extend(pools::held(device, options).map(Content::Table));
         let every = profile.options.every.as_ref();
         blocks.extend(every.map(|every| Content::Table(phases::intervals(device, every))));
