@@ -108,6 +108,8 @@ fn examples_follow_the_schema() {
         "max-growth = \"5%\"",
         "max-growth = [\"5%\", \"end=0\"]\nwarn-growth = { \"stack:*a*\" = \"5%+1.5GiB\", imbalance = \"0\" }",
         "max = \"70GiB\"",
+        "max-growth = { peak = \"±5%\", \"phase-reserved:load\" = \" +- 5% + 1MiB\" }\nignore = [\"*autotune*\", \"warm-up\"]",
+        "[gate.a]\nsnapshot = \"a\"\nignore = \"warm-up\"",
         "max = { peak = \"70 GB\", imbalance = \"1.5gib\" }\nmin-delta = \"0\"",
         "strip-prefix = [\"/a\", \"/b\"]\nown = \"*/x/*\"\nmatch-ratio = 1",
         "[simulate]\nknown = [\"train.py:has_nan\"]",

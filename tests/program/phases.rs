@@ -84,6 +84,21 @@ fn memory_reserved_after_loading_is_limited_within_its_phase() {
     assert_eq!(judge(place, [&late, &early], &["phase-reserved:load=5%"]).0, 0);
 }
 
+/// A stored before only falls, in this figure as well.
+#[test]
+fn an_update_does_not_raise_what_a_phase_reserves() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    write(place, "before.pkl", &run(false, false));
+    write(place, "after.pkl", &run(true, false));
+    assert!(ptmem(place, &["profile", "before.pkl", "-o", "before.json"]).status.success());
+    let gate =
+        "[gate.a]\nbefore = 'before.json'\nafter = 'after.pkl'\nmax-growth = { 'phase-reserved:load' = '200MiB' }\n";
+    fs::write(place.join("ptmem.toml"), gate).unwrap();
+    let said = text(&ptmem(place, &["gate", "--update"]).stderr);
+    assert!(said.contains("figures would rise (device 0 reserved in phase load +128.00 MiB)"), "{said}");
+}
+
 #[test]
 fn memory_that_stays_reserved_at_the_end_is_limited() {
     let folder = tempfile::tempdir().unwrap();

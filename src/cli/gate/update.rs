@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use ptmem::diagnostic::{Code, Diagnostic};
+use ptmem::diff::PhaseRow;
 use ptmem::phase::Source;
 use ptmem::profile::{InputKind, Raise, saved};
 use ptmem::sides::Sides;
 use ptmem::units::{Delta, format_percent};
-use ptmem::verdict::{Check, Comparison, Verdict};
+use ptmem::verdict::{About, Check, Comparison, Verdict};
 
 use super::super::output;
 use super::super::shell::word;
@@ -49,17 +51,27 @@ fn changes(comparison: &Comparison) -> Changes {
             changes.add(words, delta);
         }
         // Phases with a limit: of each the occurrence that rose most, and the one that fell most.
-        let mut most: BTreeMap<(&str, bool), i128> = BTreeMap::new();
-        for row in device.phases.iter().filter(|row| checks.iter().any(|check| check.of.is_about_phase(&row.name))) {
-            let delta = row.delta().unwrap_or(0);
-            let found = most.entry((&row.name, delta > 0)).or_default();
+        let mut most: BTreeMap<(&str, &str, bool), i128> = BTreeMap::new();
+        for (row, (figure, delta)) in device.phases.iter().flat_map(|row| limited(row, checks).map(move |of| (row, of)))
+        {
+            let found = most.entry((figure, &row.name, delta > 0)).or_default();
             *found = if delta.abs() > found.abs() { delta } else { *found };
         }
-        for ((name, _), delta) in most.into_iter().filter(|(_, delta)| *delta != 0) {
-            changes.add(format!("{} phase {name} {}", device.name(), Delta(delta)), Some(delta));
+        for ((figure, name, _), delta) in most.into_iter().filter(|(.., delta)| *delta != 0) {
+            changes.add(format!("{} {figure} {name} {}", device.name(), Delta(delta)), Some(delta));
         }
     }
     changes
+}
+
+/// The changes of the figures of a phase that checks are about, with their names.
+fn limited<'c>(row: &PhaseRow, checks: &'c [Check]) -> impl Iterator<Item = (&'static str, i128)> + use<'c> {
+    let figures = [(About::Phases, "phase", row.peak), (About::ReservedInPhases, "reserved in phase", row.reserved)];
+    let name = Arc::clone(&row.name);
+    let limited = figures
+        .into_iter()
+        .filter(move |(about, ..)| checks.iter().any(|of| of.about() == *about && of.of.is_about_phase(&name)));
+    limited.map(|(_, figure, change)| (figure, change.gained().unwrap_or(0)))
 }
 
 /// Note on how to record an improvement over a stored before.
