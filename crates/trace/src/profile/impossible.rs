@@ -2,7 +2,7 @@
 //!
 //! PyTorch counts what its allocator was asked for. A custom allocator may serve it from elsewhere, or give memory back that
 //! PyTorch goes on to count: after vLLM's sleep mode, 198 GB were "reserved" on a card of 140 GB
-//! (https://github.com/vllm-project/vllm/issues/33625).
+//! (<https://github.com/vllm-project/vllm/issues/33625>).
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::units::Size;

@@ -8,7 +8,7 @@ use super::{Bucket, DeviceProfile, Held};
 use crate::replay::Counter;
 use crate::trace::Measure;
 
-/// A figure of a device that can be limited. A new one is a variant and its row in [`Metric::row`].
+/// A figure of a device that can be limited. A new one is a variant and its row in `Metric::row`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Metric {
