@@ -136,7 +136,9 @@ impl DeviceSteps<'_> {
         let left = self.left_behind(&blocks);
         let leaking = left.values().filter(|left| left.metric == LeakMetric::Allocated);
         found.left_in = leaking.filter_map(|left| left.count(self.options)).max().unwrap_or_default();
-        match usable.and_then(|()| self.leaks(left)) {
+        let leaks = usable.and_then(|()| self.leaks(left));
+        drop(blocks);
+        match leaks.and_then(|leaks| self.require_no_guess(&leaks).map(|()| leaks)) {
             Ok(leaks) if leaks.is_empty() => {
                 found.grows_most = self.grows_most();
                 found.sizes_grow = self.steps.sizes_rise(&self.course(), self.grouper.code()) && !self.keeps_more();
@@ -223,7 +225,6 @@ impl DeviceSteps<'_> {
         let mut leaks: Vec<Leak> = leaks.collect();
         tell_apart(&mut leaks, |leak| &mut leak.label, |leak| Some((Key(leak.key.clone()), self.grouper, leak.stack?)));
         sort(&mut leaks);
-        self.require_no_guess(&leaks)?;
         match short {
             Some(label) if leaks.is_empty() => Err(format!(
                 "{label} leaves blocks behind that live for some steps, and fewer than {FEWEST} steps remain to judge \
