@@ -147,7 +147,7 @@ fn recording(own: Own, events: u64, frames: u64, length: usize, frees: bool) -> 
 }
 
 proptest! {
-    #![proptest_config(random::config(40))]
+    #![proptest_config(random::config(12))]
 
     /// Whatever does not repeat itself in a snapshot takes no more bytes in the profile.
     #[test]
