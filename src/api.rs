@@ -31,7 +31,7 @@ pub fn compare(before: Profile, after: Profile, limits: &Thresholds) -> Gate {
         profiles.before.options.at = Moment::Aligned(Arc::default());
         profiles.after.options.at = Moment::Aligned(Arc::default());
     }
-    let wanted = limits.growth.iter().any(|growth| growth.target.about.is_of_phases());
+    let wanted = limits.growth.iter().any(|growth| growth.target.kind.is_of_phases());
     let phases = PhaseOptions { wanted, ..PhaseOptions::default() };
     let diff =
         diff::compare(profiles.before, profiles.after, diff::DiffOptions { phases, ..diff::DiffOptions::default() });

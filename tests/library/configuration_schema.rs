@@ -69,7 +69,7 @@ fn the_schema_has_the_names_of_the_reader() {
     let schema = schema();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let groupings: Vec<_> = GroupBy::ALL.iter().map(|by| by.name()).collect();
-    assert_eq!(schema["properties"]["group-by"]["enum"], json!(groupings));
+    assert_eq!(schema["$defs"]["group_by"]["enum"], json!(groupings));
     for metric in Metric::ALL {
         for toml in [
             format!("max-growth.{metric} = \"5%\"", metric = metric.name()),

@@ -12,7 +12,7 @@ use ptmem_compare::leak::{DeviceLeaks, LeakMetric};
 use ptmem_compare::patch::Edit;
 use ptmem_compare::tree::Frame;
 use ptmem_judge::verdict::{
-    self, About, Check, Comparison, Judged, Judgement, Level, Member, Outcome, Ranks, Suite, numbers,
+    self, Check, Comparison, Judged, Judgement, Level, LimitKind, Member, Outcome, Ranks, Suite, numbers,
 };
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{DeviceProfile, Profile, StackTotal};
@@ -136,7 +136,7 @@ fn of_largest<'a>(check: &Check, device: &DeviceProfile, code: &Code<'a>, option
     if check.outcome != Outcome::Exceeded {
         return Explanation::default();
     }
-    if check.about() == About::OutOfMemory {
+    if check.kind() == LimitKind::OutOfMemory {
         return Explanation::of_stack(code, device.failed_stack(), options);
     }
     let totals = device.listed(MOST_ROWS, 1);
@@ -191,8 +191,8 @@ pub(super) fn of_comparison<'a>(
     let findings = judgement.checks.iter().map(|check| {
         let device = diff.devices.iter().find(|device| device.id() == check.device);
         let exceeded = device.filter(|_| check.outcome == Outcome::Exceeded);
-        let explanation = exceeded.map(|device| match check.about() {
-            About::OutOfMemory => {
+        let explanation = exceeded.map(|device| match check.kind() {
+            LimitKind::OutOfMemory => {
                 let after = device.index.after.map(|index| &diff.profiles.after.devices[index]);
                 Explanation::of_stack(&codes.after, after.and_then(DeviceProfile::failed_stack), options)
             }

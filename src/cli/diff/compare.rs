@@ -77,7 +77,7 @@ impl Request<'_> {
 
     /// Options to compare phases, given the limits of the comparison.
     fn phases(&self, limits: &Thresholds) -> PhaseOptions {
-        let gated = limits.growth.iter().any(|growth| growth.target.about.is_of_phases());
+        let gated = limits.growth.iter().any(|growth| growth.target.kind.is_of_phases());
         PhaseOptions {
             occurrences: self.config.phase_occurrence.unwrap_or_default(),
             skip_first: self.config.skip_first,

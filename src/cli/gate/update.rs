@@ -12,7 +12,7 @@ use ptmem::phase::Source;
 use ptmem::profile::{InputKind, Raise, saved};
 use ptmem::sides::Sides;
 use ptmem::units::{Delta, format_percent};
-use ptmem::verdict::{About, Check, Comparison, Verdict};
+use ptmem::verdict::{Check, Comparison, LimitKind, Verdict};
 
 use super::super::output;
 use super::super::shell::word;
@@ -66,11 +66,12 @@ fn changes(comparison: &Comparison) -> Changes {
 
 /// The changes of the figures of a phase that checks are about, with their names.
 fn limited<'c>(row: &PhaseRow, checks: &'c [Check]) -> impl Iterator<Item = (&'static str, i128)> + use<'c> {
-    let figures = [(About::Phases, "phase", row.peak), (About::ReservedInPhases, "reserved in phase", row.reserved)];
+    let figures =
+        [(LimitKind::Phases, "phase", row.peak), (LimitKind::ReservedInPhases, "reserved in phase", row.reserved)];
     let name = Arc::clone(&row.name);
     let limited = figures
         .into_iter()
-        .filter(move |(about, ..)| checks.iter().any(|of| of.about() == *about && of.of.is_about_phase(&name)));
+        .filter(move |(kind, ..)| checks.iter().any(|of| of.kind() == *kind && of.of.is_about_phase(&name)));
     limited.map(|(_, figure, change)| (figure, change.gained().unwrap_or(0)))
 }
 

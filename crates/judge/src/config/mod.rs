@@ -13,7 +13,7 @@ use ptmem_snapshot::snapshot::AllocatorSettings;
 use ptmem_trace::profile::ReadOptions;
 use ptmem_trace::stack::{CategoryRule, GroupBy, Rules};
 
-use crate::verdict::{About, Accepted, Limits, Target};
+use crate::verdict::{Accepted, LimitKind, Limits, Target};
 use file::{Date, File, FileAccept, FileCategory};
 pub use gates::{BrokenBase, GateRules, Recording, Source};
 pub use usage::Usage;
@@ -124,7 +124,7 @@ fn accepted(read: FileAccept) -> Result<Accepted, Error> {
         return Err(Error("[[accept]] needs a 'through' that names the edit, not any".to_owned()));
     }
     let of_stacks = read.pattern.0.into_iter().map(|pattern| Target {
-        about: About::Stacks,
+        kind: LimitKind::Stacks,
         pattern: Some(pattern.0),
         ..Target::default()
     });
@@ -230,7 +230,7 @@ ignore = ["*autotune*", "warm-up"]
         assert_eq!(config.limits.growth[2].level, Level::Warn);
         assert_eq!(
             config.limits.maximum,
-            [Maximum { target: About::Metric(Metric::Reserved).into(), limit: 75 << 30 }]
+            [Maximum { target: LimitKind::Metric(Metric::Reserved).into(), limit: 75 << 30 }]
         );
         assert_eq!((config.limits.min_delta, config.limits.strict), (Some(4 << 20), Some(true)));
         assert_eq!(config.limits.allow_oom, Some(true));

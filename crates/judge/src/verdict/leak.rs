@@ -12,7 +12,8 @@ use strum::IntoEnumIterator;
 
 use super::headline::{Badness, Doubt};
 use super::{
-    About, Check, CheckedFigures, CheckedRow, Judge, Judged, Judgement, Level, Member, Outcome, Sided, Suite, doubts,
+    Check, CheckedFigures, CheckedRow, Judge, Judged, Judgement, Level, LimitKind, Member, Outcome, Sided, Suite,
+    doubts,
 };
 
 /// Leaks of one snapshot or series, with the verdict.
@@ -148,7 +149,7 @@ pub fn judge_leaks(search: &Search, limits: impl Into<LeakLimits>, strict: bool)
 /// A check of the limit on leaks, without a result yet.
 fn check(device: Option<DeviceId>, noun: &str, limit: Option<u64>) -> Check {
     let words = limit.map_or("any amount".to_owned(), |limit| format!("{} per {noun}", Size(limit)));
-    let mut check = Check { device, ..Check::new(About::Leaks, words, Level::Fail) };
+    let mut check = Check { device, ..Check::new(LimitKind::Leaks, words, Level::Fail) };
     check.limit.allowed = limit.map(u128::from);
     check
 }

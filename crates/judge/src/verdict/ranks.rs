@@ -8,7 +8,7 @@ use ptmem_trace::profile::{DeviceProfile, Metric};
 
 use super::partial::missing_of;
 use super::{
-    About, Check, Comparison, GrowthLimit, Judge, Judgement, Level, Maximum, Member, Missing, Outcome, Reading,
+    Check, Comparison, GrowthLimit, Judge, Judgement, Level, LimitKind, Maximum, Member, Missing, Outcome, Reading,
     Thresholds, growth, maxima, numbers,
 };
 
@@ -46,7 +46,7 @@ impl<'a> OfRank<'a> {
         let Comparison { member, diff, judgement, .. } = comparison;
         let peaks = diff.devices.iter().filter(|device| !device.is_host()).map(|device| {
             let mut known = diff.sides_of(device).map(|device| Known::of(*device));
-            missing_of(device, About::Imbalance).for_each(|missing| known.of_mut(missing.side).is_cut = true);
+            missing_of(device, LimitKind::Imbalance).for_each(|missing| known.of_mut(missing.side).is_cut = true);
             known
         });
         Self {
@@ -89,15 +89,17 @@ impl Ranks {
         }
         let spread = Sides::BOTH.map(|&side| Spread::of(ranks, &missing, side, thresholds.allow_partial));
         for growth in &thresholds.growth {
-            match growth.target.about {
-                About::Imbalance => judge.growth_of_imbalance(growth, &spread),
-                _ => judge.unmatched_on_all_ranks(growth.check(), ranks),
+            if growth.target.kind == LimitKind::Imbalance {
+                judge.growth_of_imbalance(growth, &spread);
+            } else {
+                judge.unmatched_on_all_ranks(growth.check(), ranks);
             }
         }
         for maximum in &thresholds.maximum {
-            match maximum.target.about {
-                About::Imbalance => judge.maximum_of_imbalance(maximum, &spread.after),
-                _ => judge.unmatched_on_all_ranks(maximum.check(), ranks),
+            if maximum.target.kind == LimitKind::Imbalance {
+                judge.maximum_of_imbalance(maximum, &spread.after);
+            } else {
+                judge.unmatched_on_all_ranks(maximum.check(), ranks);
             }
         }
         let imbalance = spread.map(|spread| spread.as_ref().ok().map(Spread::imbalance));
@@ -201,7 +203,7 @@ impl Judge {
         }
         let verb = if members.len() == 1 { "is" } else { "are" };
         let reason = format!("{} {verb} missing in the {side}", numbers(&members));
-        let check = Check::new(About::Ranks, "both sides".to_owned(), Level::Fail);
+        let check = Check::new(LimitKind::Ranks, "both sides".to_owned(), Level::Fail);
         self.checks.push(Check { reason: Some(reason), ..check });
     }
 
@@ -210,7 +212,7 @@ impl Judge {
         let mut checks = ranks.iter().flat_map(|rank| rank.checks);
         let is_checked = checks.any(|other| other.of == check.of && other.limit.is_absolute == check.limit.is_absolute);
         if let Some(pattern) = check.of.pattern.as_ref().filter(|_| !is_checked) {
-            let noun = check.about().noun();
+            let noun = check.kind().noun();
             let stacks: BTreeSet<&str> = ranks.iter().flat_map(|rank| &rank.stacks).copied().collect();
             let near = pattern.unmatched(noun, stacks.into_iter().filter(|_| noun == "stack"));
             self.cannot_tell(check, format!("the pattern matches no {noun} of any rank{near}"));

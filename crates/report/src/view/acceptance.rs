@@ -7,7 +7,7 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::pattern::Pattern;
 use ptmem_base::text::{count, printable};
 use ptmem_base::units::Delta;
-use ptmem_judge::verdict::{About, Check, Comparison, Day, Gate, Level, Outcome};
+use ptmem_judge::verdict::{AcceptedBy, Check, Comparison, Day, Gate, Level, LimitKind, NamedThing, Outcome};
 
 use crate::RenderOptions;
 
@@ -85,8 +85,8 @@ struct Entry {
 
 impl Entry {
     fn add(&mut self, check: &Check, excess: u128) {
-        let is_highest = check.about() == About::StackHighest;
-        if is_highest || check.about() == About::Stacks {
+        let is_highest = check.kind() == LimitKind::StackHighest;
+        if is_highest || check.kind() == LimitKind::Stacks {
             let (sum, number) = self.stacks.entry((check.device, is_highest)).or_default();
             *sum += excess;
             *number += 1;
@@ -168,35 +168,29 @@ fn through(comparison: &Comparison, check: &Check) -> Option<String> {
 
 /// The name of the subject of a check, or of all subjects of its kind.
 fn subject(comparison: &Comparison, check: &Check, is_wide: bool) -> Option<(Key, String)> {
-    let name = match check.about() {
-        About::Metric(_) => return Some((Key::Metric, check.of.name())),
-        About::Stacks | About::StackHighest | About::Modules | About::Pools => check.label()?,
-        About::Phases | About::ReservedInPhases => {
+    let thing = match check.kind().accepted_by() {
+        AcceptedBy::Metric => return Some((Key::Metric, check.of.name())),
+        AcceptedBy::Nothing(_) => return None,
+        AcceptedBy::Name(thing) => thing,
+    };
+    let name = match thing {
+        NamedThing::Stack | NamedThing::Module | NamedThing::Pool => check.label()?,
+        NamedThing::Phase => {
             // An entry covers all occurrences of a phase, whose checks name one.
             let mut rows = comparison.diff.devices.iter().flat_map(|device| &device.phases);
             let row = rows.find(|row| check.key().is_some_and(|key| row.key() == key))?;
             &*row.name
         }
-        About::Outside
-        | About::Serving(_)
-        | About::Imbalance
-        | About::Ranks
-        | About::Leaks
-        | About::OutOfMemory
-        | About::Headroom
-        | About::Growth => {
-            return None;
-        }
     };
     let pattern = if is_wide { "*".to_owned() } else { Pattern::literal(name) };
     let host = if check.of.of_host { "host:" } else { "" };
-    Some(match check.about() {
-        about @ (About::Phases | About::ReservedInPhases | About::Modules | About::Pools) => {
-            (Key::Metric, format!("{host}{}:{pattern}", about.name()))
+    Some(match thing {
+        NamedThing::Phase | NamedThing::Module | NamedThing::Pool => {
+            (Key::Metric, format!("{host}{}:{pattern}", check.kind().name()))
         }
         // What a stack holds stands for the most that it held, too.
-        _ if check.of.of_host => (Key::Metric, format!("{host}stack:{pattern}")),
-        _ => (Key::Pattern, pattern),
+        NamedThing::Stack if check.of.of_host => (Key::Metric, format!("{host}stack:{pattern}")),
+        NamedThing::Stack => (Key::Pattern, pattern),
     })
 }
 

@@ -7,7 +7,7 @@ use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::Delta;
 use ptmem_compare::diff::{self, ChangeKind, Destination, DeviceDiff, Metric, RowKind};
 use ptmem_compare::tree as call_tree;
-use ptmem_judge::verdict::{About, Check, Comparison, Mark, Standing};
+use ptmem_judge::verdict::{Check, Comparison, LimitKind, Mark, Standing};
 use ptmem_trace::profile::{DeviceProfile, Moment};
 use ptmem_trace::replay::HistoryKind;
 use ptmem_trace::stack::Code;
@@ -117,7 +117,7 @@ impl Changed<'_> {
         let number = self.device.id();
         let checks = self.comparison.judgement.checks.iter();
         let of_metric = checks
-            .filter(|check| check.about() == About::Metric(metric) && check.device == number && check.row.is_none());
+            .filter(|check| check.kind() == LimitKind::Metric(metric) && check.device == number && check.row.is_none());
         // Several limits may apply to one figure: the worst outcome counts.
         let worst = of_metric.min_by_key(|check| Reverse(check.standing()));
         let mark = worst.map(Mark::of);

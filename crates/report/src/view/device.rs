@@ -7,7 +7,7 @@ use ptmem_base::sides::Side;
 use ptmem_base::text::{count, thousands};
 use ptmem_base::units::{Delta, Size};
 use ptmem_compare::budget::{DeviceBudget, Overhead};
-use ptmem_judge::verdict::{About, Check, Judgement, Mark};
+use ptmem_judge::verdict::{Check, Judgement, LimitKind, Mark};
 use ptmem_trace::profile::{DeviceProfile, Metric, Moment, Point, Profile};
 use ptmem_trace::replay::{Counter, HistoryKind, Oom};
 use ptmem_trace::stack::Languages;
@@ -197,7 +197,7 @@ pub(super) fn counters(device: &DeviceProfile, judgement: Option<&Judgement>) ->
 
 /// The worst of the absolute limits on some metrics of a device.
 fn worst_check<'j>(device: &DeviceProfile, judgement: &'j Judgement, metrics: &[Metric]) -> Option<&'j Check> {
-    let is_of = |check: &&Check| metrics.iter().any(|metric| check.about() == About::Metric(*metric));
+    let is_of = |check: &&Check| metrics.iter().any(|metric| check.kind() == LimitKind::Metric(*metric));
     let checks =
         judgement.checks_on(Some(device.device)).filter(|check| check.limit.is_absolute && check.row.is_none());
     checks.filter(is_of).min_by_key(|check| Reverse(check.standing()))

@@ -6,7 +6,7 @@ use ptmem_base::diagnostic;
 use ptmem_base::text::{count, thousands};
 use ptmem_base::units::{Delta, Size};
 use ptmem_compare::leak::{DeviceLeaks, Leak, LeakMetric, Mode, Point, Search};
-use ptmem_judge::verdict::{About, Judged, JudgedSearch, LeakGate, Mark, Verdict};
+use ptmem_judge::verdict::{Judged, JudgedSearch, LeakGate, LimitKind, Mark, Verdict};
 use ptmem_trace::phase::steps::How;
 use ptmem_trace::profile::others;
 use strum::IntoEnumIterator;
@@ -99,7 +99,7 @@ fn group(finding: &JudgedSearch, has_several: bool, options: &RenderOptions) -> 
         sections: sections.collect(),
         remarks: remarks(finding.diagnostics(), search.devices.len() > 1),
         // Each leak is a row of a table.
-        checks: checks_of(judgement, |check| check.about() != About::Leaks || check.row.is_none()),
+        checks: checks_of(judgement, |check| check.kind() != LimitKind::Leaks || check.row.is_none()),
         headline: Some(judgement.headline()),
         ..Group::default()
     }

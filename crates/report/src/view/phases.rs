@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use ptmem_base::text::{count, thousands};
 use ptmem_compare::diff::{self, Change, DeviceDiff, ListedPhases, PhaseRow, Sides};
-use ptmem_judge::verdict::{About, Check, CheckedFigures, Judgement, Mark, Outcome, Standing};
+use ptmem_judge::verdict::{Check, CheckedFigures, Judgement, LimitKind, Mark, Outcome, Standing};
 use ptmem_trace::phase::Source;
 use ptmem_trace::profile::{DeviceProfile, Every, Interval, Occurrence};
 use ptmem_trace::trace::WindowCounters;
@@ -114,7 +114,7 @@ pub(super) fn changes(device: &DeviceDiff, judgement: &Judgement, options: &Rend
     // Collecting in reverse keeps the first and worst of several checks of one phase.
     let of_device = judgement.checks.iter().filter(|check| check.is_of_phases() && check.device == number);
     let (reserved, peaks): (Vec<&Check>, Vec<&Check>) =
-        of_device.partition(|check| check.about() == About::ReservedInPhases);
+        of_device.partition(|check| check.kind() == LimitKind::ReservedInPhases);
     let checks: Checks<'_> = peaks.into_iter().rev().filter_map(|check| Some((check.key()?, check))).collect();
     let listed = diff::listed_phases(&device.phases, options.top(), options.unchanged, |row| {
         check_of(row, &checks).is_some_and(|check| check.outcome == Outcome::Exceeded)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ptmem_base::sides::Sides;
 use ptmem_base::text::count;
-use ptmem_judge::verdict::{About, Judgement, Mark};
+use ptmem_judge::verdict::{Judgement, LimitKind, Mark};
 use ptmem_trace::profile::{DeviceProfile, PrivatePool};
 
 use super::table::rows;
@@ -68,7 +68,7 @@ pub(super) fn changes(
     pools.sort_by_key(|(_, pool)| std::cmp::Reverse(reserved(pool).delta()));
     let device = devices.after.or(devices.before).map(|device| device.device);
     let checks: Vec<_> =
-        judgement.checks.iter().filter(|of| of.about() == About::Pools && of.device == device).collect();
+        judgement.checks.iter().filter(|of| of.kind() == LimitKind::Pools && of.device == device).collect();
     let listed = rows(
         &pools,
         options,

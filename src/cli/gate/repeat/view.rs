@@ -1,7 +1,7 @@
 //! The figures of several runs as tables, and proposed limits as lines of `ptmem.toml`.
 
 use ptmem::report::view::{Content, Fact, Group, Row, Section, Source, Table, Tone, Value, View, figure, words};
-use ptmem::verdict::{About, GrowthLimit, Level};
+use ptmem::verdict::{GrowthLimit, Level, LimitKind};
 use ptmem_base::text::count;
 
 use super::spread::Spread;
@@ -42,7 +42,7 @@ fn facts(runs: &GateRuns) -> Vec<Fact> {
 }
 
 fn is_of_metric(limit: &GrowthLimit) -> bool {
-    matches!(limit.target.about, About::Metric(_))
+    matches!(limit.target.kind, LimitKind::Metric(_))
 }
 
 /// A proposal as a line of `ptmem.toml`.
