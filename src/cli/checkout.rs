@@ -6,13 +6,16 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use anyhow::{Context as _, Result};
-use ptmem::stack::{Checkout, Code};
+use ptmem::stack::{Checkout, SnapshotCode};
 
-use super::place::Place;
+use super::place::StartFolder;
 use super::sources;
 
 /// Maps each recorded user file that exists in the checkout to its path below the root of the checkout.
-pub(super) fn files<'c>(place: &Place, codes: impl Iterator<Item = Code<'c>>) -> BTreeMap<String, String> {
+pub(super) fn files<'c>(
+    place: &StartFolder,
+    codes: impl Iterator<Item = SnapshotCode<'c>>,
+) -> BTreeMap<String, String> {
     let root = root(place);
     let mut files = BTreeMap::new();
     let mut last = None;
@@ -32,7 +35,7 @@ pub(super) fn files<'c>(place: &Place, codes: impl Iterator<Item = Code<'c>>) ->
 
 /// The checkout that labels are relative to: the workspace of a job, otherwise the repository around the place, otherwise the folder
 /// of the configuration; `None` without any of them.
-pub(crate) fn current(place: &Place, config: Option<PathBuf>) -> Checkout {
+pub(crate) fn current(place: &StartFolder, config: Option<PathBuf>) -> Checkout {
     let folder = workspace(place).or_else(|| repository(place)).or(config);
     let Some(root) = folder.and_then(|folder| fs::canonicalize(folder).ok()) else { return Checkout::default() };
     let name = root.to_string_lossy().into_owned();
@@ -71,18 +74,18 @@ fn is_of_code(name: &str, folder: &Path) -> bool {
 }
 
 /// The workspace of a job, otherwise the repository around a place, otherwise its folder.
-pub(super) fn root(place: &Place) -> PathBuf {
+pub(super) fn root(place: &StartFolder) -> PathBuf {
     workspace(place).or_else(|| repository(place)).unwrap_or_else(|| place.whole().unwrap_or_default())
 }
 
 /// The workspace of a job of GitHub Actions, which another checkout is no part of.
-fn workspace(place: &Place) -> Option<PathBuf> {
+fn workspace(place: &StartFolder) -> Option<PathBuf> {
     let workspace = env::var_os("GITHUB_WORKSPACE").filter(|workspace| !workspace.is_empty());
     workspace.filter(|_| place.is_here()).map(PathBuf::from)
 }
 
 /// The repository around a place.
-pub(crate) fn repository(place: &Place) -> Option<PathBuf> {
+pub(crate) fn repository(place: &StartFolder) -> Option<PathBuf> {
     around(&place.whole()?)
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use ptmem::input::Document;
+use ptmem::input::JsonDocument;
 use ptmem::profile::{self, Lack, saved};
 use ptmem::verdict::HeadroomError;
 use strsim::osa_distance;
@@ -31,7 +31,7 @@ fn with_hint(text: String, error: &anyhow::Error) -> String {
 }
 
 fn of_cause(cause: &(dyn Error + 'static)) -> Option<&'static str> {
-    if let Some(error) = cause.downcast_ref::<profile::Error>() {
+    if let Some(error) = cause.downcast_ref::<profile::ProfileError>() {
         return of_profile(error);
     }
     Some(match cause.downcast_ref::<HeadroomError>()? {
@@ -40,14 +40,16 @@ fn of_cause(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     })
 }
 
-fn of_profile(error: &profile::Error) -> Option<&'static str> {
+fn of_profile(error: &profile::ProfileError) -> Option<&'static str> {
     if error.too_large().is_some() {
         return Some("allow more if you trust the input, with max-input = \"64GiB\" in ptmem.toml");
     }
     match error {
-        profile::Error::NoDevice { known, .. } if !known.is_empty() => Some("give one of its devices to --device"),
-        profile::Error::Undivided { lack, .. } => Some(of_lack(lack)),
-        profile::Error::Saved(error) => of_saved(error),
+        profile::ProfileError::NoDevice { known, .. } if !known.is_empty() => {
+            Some("give one of its devices to --device")
+        }
+        profile::ProfileError::Undivided { lack, .. } => Some(of_lack(lack)),
+        profile::ProfileError::Saved(error) => of_saved(error),
         _ => None,
     }
 }
@@ -61,13 +63,15 @@ fn of_lack(lack: &Lack) -> &'static str {
     }
 }
 
-fn of_saved(error: &saved::Error) -> Option<&'static str> {
+fn of_saved(error: &saved::SavedError) -> Option<&'static str> {
     match error {
-        saved::Error::NotAProfile(Document::EarlierProfile) => {
+        saved::SavedError::NotAProfile(JsonDocument::EarlierProfile) => {
             Some("'ptmem profile SNAPSHOT -o FILE' writes a new one")
         }
-        saved::Error::Json(_) | saved::Error::NotAProfile(_) => Some("'ptmem profile SNAPSHOT -o FILE' saves one"),
-        saved::Error::Damaged(_) => Some("'ptmem profile SNAPSHOT -o FILE' writes it"),
+        saved::SavedError::Json(_) | saved::SavedError::NotAProfile(_) => {
+            Some("'ptmem profile SNAPSHOT -o FILE' saves one")
+        }
+        saved::SavedError::Damaged(_) => Some("'ptmem profile SNAPSHOT -o FILE' writes it"),
         _ => None,
     }
 }

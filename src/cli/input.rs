@@ -88,7 +88,7 @@ fn profile_of_case(cases: &Cases, file: &Path, path: &Path, options: ReadOptions
     profile::read_case(cases, source, options).context(shown)
 }
 
-fn read<T>(path: &Path, read: impl FnOnce(&mut dyn Read) -> Result<T, profile::Error>) -> Result<T> {
+fn read<T>(path: &Path, read: impl FnOnce(&mut dyn Read) -> Result<T, profile::ProfileError>) -> Result<T> {
     if path.as_os_str() == "-" {
         return read(&mut ProgressReader::new(io::stdin().lock(), None)).context("standard input");
     }

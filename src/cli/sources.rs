@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path};
 
-use super::place::Place;
+use super::place::StartFolder;
 use super::{checkout, git};
 
 /// The endings of the files that are read.
@@ -20,7 +20,7 @@ pub(super) const LARGEST: u64 = 1 << 20;
 const MOST: usize = 16 << 20;
 
 /// A file of the checkout.
-struct Source {
+struct CheckoutFile {
     /// The path from the root of the checkout that leads to it.
     path: String,
     /// Its path from there without links.
@@ -30,7 +30,7 @@ struct Source {
 
 /// The lines of files of the checkout, by their paths from its root. Omitted files do not appear in reports.
 pub(super) fn read<'p>(
-    place: &Place,
+    place: &StartFolder,
     paths: impl Iterator<Item = &'p str>,
     is_asked_for: bool,
 ) -> BTreeMap<String, Vec<String>> {
@@ -38,7 +38,7 @@ pub(super) fn read<'p>(
     let mut sources = Vec::new();
     let mut bytes = 0;
     for path in paths {
-        let Some(source) = Source::read(&root, path).filter(|source| bytes + source.text.len() <= MOST) else {
+        let Some(source) = CheckoutFile::read(&root, path).filter(|source| bytes + source.text.len() <= MOST) else {
             continue;
         };
         bytes += source.text.len();
@@ -59,7 +59,7 @@ pub(super) fn read<'p>(
     shown.map(|source| (source.path.clone(), source.text.lines().map(str::to_owned).collect())).collect()
 }
 
-impl Source {
+impl CheckoutFile {
     /// Reads a file, unless it is one that is never read.
     fn read(root: &Path, path: &str) -> Option<Self> {
         let file = fs::canonicalize(root.join(path)).ok()?;
@@ -127,7 +127,7 @@ mod tests {
         for (path, resolved) in
             [("here.py", "here.py"), ("here.pyx", "here.pyx"), ("here.ipynb", "here.ipynb"), ("within.py", "here.py")]
         {
-            let source = Source::read(&repository, path).unwrap();
+            let source = CheckoutFile::read(&repository, path).unwrap();
             assert_eq!((source.resolved.as_str(), source.text.as_str()), (resolved, "x = 1"), "{path}");
         }
         for path in [
@@ -149,7 +149,7 @@ mod tests {
             "device.py",
             "/etc/passwd",
         ] {
-            assert!(Source::read(&repository, path).is_none(), "{path}");
+            assert!(CheckoutFile::read(&repository, path).is_none(), "{path}");
         }
     }
 

@@ -5,10 +5,10 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use ptmem_compare::tree::Frame;
+use ptmem_compare::tree::CallFrame;
 use ptmem_judge::verdict::LimitKind;
 
-use super::finding::{ExplainedCheck, Explanation, across_ranks, fingerprint};
+use super::finding::{CheckExplanation, ExplainedCheck, across_ranks, fingerprint};
 use super::place::Place;
 use super::run::escaped_path;
 use super::{RenderOptions, Report};
@@ -106,7 +106,7 @@ object! {
 
 object! {
     /// The frames in the order of the standard, innermost first.
-    Stack<'a>(explanation: &'a Explanation<'a>, options: &'a RenderOptions) {
+    Stack<'a>(explanation: &'a CheckExplanation<'a>, options: &'a RenderOptions) {
         frames: list(explanation.frames(options).iter().rev().take(MOST_FRAMES).map(|(frame, place)| {
             one("location", LocationOfFrame(frame, place.as_ref()))
         })),
@@ -115,7 +115,7 @@ object! {
 }
 
 object! {
-    LocationOfFrame<'a>(frame: &'a Frame, place: Option<&'a Place>) {
+    LocationOfFrame<'a>(frame: &'a CallFrame, place: Option<&'a Place>) {
         message: one("text", frame.text()),
         physicalLocation?: place.map(|place| Location(&place.path, Some(place.line))),
     }

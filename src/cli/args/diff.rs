@@ -8,11 +8,11 @@ use ptmem::config::Config;
 use ptmem::verdict::Limits;
 
 use super::limits::{Capacity, DiffLimits, Trust};
-use super::stacks::{Stacks, TreeArguments};
-use super::view::View;
+use super::stacks::{StackArguments, TreeArguments};
+use super::view::ViewArguments;
 use super::{ConfigArguments, heading};
 use crate::cli::diff;
-use crate::cli::place::Place;
+use crate::cli::place::StartFolder;
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct DiffArguments {
@@ -27,7 +27,7 @@ pub(crate) struct DiffArguments {
     #[command(flatten)]
     pub(crate) capacity: Capacity,
     #[command(flatten, next_help_heading = heading::COMPARED)]
-    pub(crate) stacks: Stacks,
+    pub(crate) stacks: StackArguments,
     /// Also list the phases (annotations, metadata, compile contexts) whose peak changed
     #[arg(long, help_heading = heading::COMPARED)]
     pub(crate) phases: bool,
@@ -51,7 +51,7 @@ pub(crate) struct DiffArguments {
     )]
     pub(crate) explain: bool,
     #[command(flatten)]
-    pub(crate) view: View,
+    pub(crate) view: ViewArguments,
 }
 
 impl DiffArguments {
@@ -61,7 +61,7 @@ impl DiffArguments {
     }
 
     /// How the files are read and compared.
-    pub(in crate::cli) fn request<'a>(&'a self, place: &'a Place, config: &'a Config) -> diff::Request<'a> {
+    pub(in crate::cli) fn request<'a>(&'a self, place: &'a StartFolder, config: &'a Config) -> diff::Request<'a> {
         diff::Request {
             place,
             config,

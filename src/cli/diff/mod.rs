@@ -11,7 +11,7 @@ use anyhow::Result;
 use super::args::DiffArguments;
 use super::config;
 use super::output::{self, Output};
-use super::place::Place;
+use super::place::StartFolder;
 use super::report::report_options;
 use super::{exit_code, modes};
 pub(crate) use compare::{Request, compare_all};
@@ -19,7 +19,7 @@ pub(crate) use pairs::Pair;
 use pairs::pair;
 
 pub(crate) fn run(arguments: &DiffArguments, output: &Output) -> Result<ExitCode> {
-    let place = Place::here();
+    let place = StartFolder::here();
     let loaded = config::load_at(&place, &arguments.config)?;
     let pair = pair(arguments, &loaded)?;
     if arguments.capacity.device.is_given() && pair.thresholds.headroom.is_none() {

@@ -10,12 +10,12 @@ use ptmem::report::{CiRun, Format, MOST_COMMENT_BYTES, MOST_SUMMARY_BYTES, Markd
 use ptmem::verdict::Verdict;
 use ptmem_base::text::cut;
 
-use super::super::args::View;
-use super::super::place::Place;
+use super::super::args::ViewArguments;
+use super::super::place::StartFolder;
 use super::super::{COULD_NOT_RUN, hint, output, surroundings};
 use super::Unrecorded;
 use super::results::GateResult;
-use super::rules::{Edit, Edited};
+use super::rules::{EditedFile, FileEdit};
 use super::secrets::Secrets;
 
 /// When there is a new comment on a pull request.
@@ -47,7 +47,7 @@ const MOST_COMMENT: usize = MOST_COMMENT_BYTES - 536;
 const QUOTED_WIDTH: usize = 96;
 
 /// The folder with the files for a CI job.
-pub(super) struct Folder {
+pub(super) struct CiFolder {
     path: PathBuf,
     mode: CommentMode,
     secrets: Secrets,
@@ -55,7 +55,7 @@ pub(super) struct Folder {
 
 /// The texts of a run.
 #[derive(Default)]
-struct Texts {
+struct RunTexts {
     report: String,
     comment: String,
     annotations: String,
@@ -99,7 +99,7 @@ impl Outputs {
     }
 }
 
-impl Folder {
+impl CiFolder {
     /// Makes the folder, without what an earlier run left in it.
     pub(super) fn make(path: PathBuf, mode: CommentMode) -> Result<Self> {
         let folder = Self { path, mode, secrets: Secrets::of_environment() };
@@ -132,11 +132,11 @@ impl Folder {
     pub(super) fn write(
         &self,
         results: &[GateResult<'_>],
-        edited: &[Edited],
-        place: &Place,
-        view: &View,
+        edited: &[EditedFile],
+        place: &StartFolder,
+        view: &ViewArguments,
     ) -> Result<()> {
-        let mut texts = Texts::default();
+        let mut texts = RunTexts::default();
         for result in results {
             let mut options = result.options.clone();
             view.prepare_for(&FORMATS, place, result.report, &mut options);
@@ -151,7 +151,7 @@ impl Folder {
     }
 
     /// Adds a result to the texts, and writes its page and its figures.
-    fn add(&self, result: &GateResult<'_>, count: usize, options: &RenderOptions, texts: &mut Texts) -> Result<()> {
+    fn add(&self, result: &GateResult<'_>, count: usize, options: &RenderOptions, texts: &mut RunTexts) -> Result<()> {
         let room = |most: usize| MarkdownOptions { max_bytes: Some(most / count), ..options.markdown.clone() };
         let render = |format: Format, most: usize| -> Result<String> {
             let options = RenderOptions { markdown: room(most), ..options.clone() };
@@ -227,13 +227,13 @@ fn is_written(name: &str) -> bool {
 }
 
 /// What a change edits of what its verdict is computed by, as a block.
-fn of_edited(Edited { path, edit, diff, more }: &Edited) -> String {
+fn of_edited(EditedFile { path, edit, diff, more }: &EditedFile) -> String {
     let what = match edit {
-        Edit::Changed => format!("edits {path}"),
-        Edit::Added => format!("adds {path}"),
-        Edit::Removed => format!("removes {path}"),
-        Edit::Renamed(former) => format!("renames {former} to {path}"),
-        Edit::Unreadable(why) => format!("may edit {path} ({why})"),
+        FileEdit::Changed => format!("edits {path}"),
+        FileEdit::Added => format!("adds {path}"),
+        FileEdit::Removed => format!("removes {path}"),
+        FileEdit::Renamed(former) => format!("renames {former} to {path}"),
+        FileEdit::Unreadable(why) => format!("may edit {path} ({why})"),
     };
     let what = what.replace('`', "'");
     let rest = if *more > 0 { format!("\n… {more} more lines") } else { String::new() };

@@ -21,21 +21,21 @@ use std::{env, fs};
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use ptmem::config::{GateRules, Recording, Source};
+use ptmem::config::{GateRules, GateSource, Recording};
 use ptmem::pattern::Pattern;
 use ptmem::verdict::Limits;
 
-use super::args::{Capacity, ConfigArguments, DiffLimits, Trust, View, heading, value};
+use super::args::{Capacity, ConfigArguments, DiffLimits, Trust, ViewArguments, heading, value};
 use super::config::{self, Loaded};
 use super::git::{self, Repository};
 use super::output::Output;
-use super::place::Place;
+use super::place::StartFolder;
 use super::recorder::process::Hold;
-use super::recorder::tree::Tree;
+use super::recorder::tree::Worktree;
 use super::recorder::{self, Recorder};
 use super::shell;
 use base::Occasion;
-use ci::{CommentMode, Folder};
+use ci::{CiFolder, CommentMode};
 use gates::Gates;
 use sides::Recordings;
 
@@ -99,7 +99,7 @@ pub(crate) struct GateArguments {
     #[arg(long, value_enum, value_name = "WHEN", default_value_t, help_heading = heading::OUTPUT)]
     comment: CommentMode,
     #[command(flatten)]
-    view: View,
+    view: ViewArguments,
     /// Record this command as the only gate, after --
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -153,18 +153,18 @@ impl GateArguments {
     /// The gate of the command line, if it has a command.
     fn of_command(&self) -> Option<GateRules> {
         let words: Vec<String> = self.command.iter().map(|word| shell::word(word)).collect();
-        let source = Source::Recorded(Recording::of(words.join(" ")));
+        let source = GateSource::Recorded(Recording::of(words.join(" ")));
         (!words.is_empty()).then(|| GateRules { source, limits: Limits::default(), broken_base: None })
     }
 
     /// The gates to run, by their names.
-    fn gates(&self, place: &Place, loaded: &Loaded) -> Result<BTreeMap<String, GateRules>> {
+    fn gates(&self, place: &StartFolder, loaded: &Loaded) -> Result<BTreeMap<String, GateRules>> {
         let mut gates = match self.of_command() {
             Some(gate) => BTreeMap::from([(UNNAMED.to_owned(), gate)]),
             None => self.selected(loaded)?,
         };
         for (name, gate) in &mut gates {
-            if let Source::Recorded(recording) = &mut gate.source {
+            if let GateSource::Recorded(recording) = &mut gate.source {
                 require_written(name, recording, &place.path(&loaded.folder))?;
                 self.apply(recording).map_err(|wrong| anyhow!("[gate.{name}] {wrong}"))?;
             }
@@ -242,10 +242,10 @@ fn default_folder() -> PathBuf {
 }
 
 pub(super) fn run(arguments: &GateArguments, output: &Output) -> Result<ExitCode> {
-    let folder = arguments.folder().map(|path| Folder::make(path, arguments.comment)).transpose()?;
+    let folder = arguments.folder().map(|path| CiFolder::make(path, arguments.comment)).transpose()?;
     let answer = match &arguments.head {
         Some(head) => answer_at(head, arguments, folder.as_ref(), output),
-        None => answer(Place::here(), None, arguments, folder.as_ref(), output),
+        None => answer(StartFolder::here(), None, arguments, folder.as_ref(), output),
     };
     if let (Some(folder), Err(error)) = (&folder, &answer) {
         folder.could_not_run(error)?;
@@ -255,15 +255,15 @@ pub(super) fn run(arguments: &GateArguments, output: &Output) -> Result<ExitCode
 
 /// Judges the checkout around a place. Whoever made that checkout holds the recorder.
 fn answer(
-    place: Place,
+    place: StartFolder,
     recorder: Option<Recorder>,
     arguments: &GateArguments,
-    folder: Option<&Folder>,
+    folder: Option<&CiFolder>,
     output: &Output,
 ) -> Result<ExitCode> {
     let loaded = config::load_at(&place, &arguments.config)?;
     let rules = arguments.gates(&place, &loaded)?;
-    let is_recorded = rules.values().any(|gate| matches!(gate.source, Source::Recorded(_)));
+    let is_recorded = rules.values().any(|gate| matches!(gate.source, GateSource::Recorded(_)));
     let occasion = match base::occasion(&place, arguments.base.as_deref()) {
         // Runs of the after alone need no base.
         _ if arguments.repeat.is_some() => None,
@@ -294,18 +294,18 @@ fn recorder_of(repository: &Repository) -> Result<Recorder> {
 }
 
 /// Judges another commit, in a worktree: paths of files in `ptmem.toml` begin there, those of the command line here.
-fn answer_at(head: &str, arguments: &GateArguments, folder: Option<&Folder>, output: &Output) -> Result<ExitCode> {
+fn answer_at(head: &str, arguments: &GateArguments, folder: Option<&CiFolder>, output: &Output) -> Result<ExitCode> {
     let _hold = Hold::new();
-    let here = Place::here();
+    let here = StartFolder::here();
     let repository = Repository::find(&here)?;
     let commit =
         base::rev_parse(&here, head).with_context(|| format!("--head {head}: there is no such commit here"))?;
     let recorder = recorder_of(&repository)?;
-    let tree = Tree::at(&repository.root, recorder.place("head"));
+    let tree = Worktree::at(&repository.root, recorder.place("head"));
     tree.check_out(&commit)?;
     let own = tree.path.join(&repository.below);
     let answer = if own.is_dir() {
-        answer(Place::at(own), Some(recorder), arguments, folder, output)
+        answer(StartFolder::at(own), Some(recorder), arguments, folder, output)
     } else {
         Err(anyhow!("--head {head}: it lacks the working directory"))
     };

@@ -19,7 +19,7 @@ use ptmem::report::printable;
 
 use crate::cli::{checkout, output};
 use install::Installation;
-use programs::{Kind, Obstacle, Program};
+use programs::{FoundProgram, Obstacle, ProgramKind};
 
 /// The heading of the options.
 const WRITTEN: &str = "What is written";
@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &InitArguments, output: &output::Output) -> Result<
         bail!("--try: needs Linux, and a Python on the path with PyTorch (ptmem pip install torch)");
     }
     let tries = arguments.tries || !arguments.no_try && root.join(".git").exists() && attempt::is_possible();
-    let found = Found::of(&root, tries)?;
+    let found = RepositoryProposal::of(&root, tries)?;
     let mut told = found.described();
     told += &write(&root, CONFIGURATION, &found.configuration(), arguments.dry_run)?;
     if found.needs_script {
@@ -99,20 +99,20 @@ const MOST: usize = 3;
 /// A program that becomes a gate.
 struct Gate {
     name: String,
-    program: Program,
+    program: FoundProgram,
     installation: Installation,
 }
 
 /// What is proposed for a repository.
-struct Found<'a> {
+struct RepositoryProposal<'a> {
     root: &'a Path,
     gates: Vec<Gate>,
     /// Whether the only gate records a script that is not there yet.
     needs_script: bool,
-    left_out: Vec<Program>,
+    left_out: Vec<FoundProgram>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> RepositoryProposal<'a> {
     fn of(root: &'a Path, tries: bool) -> Result<Self> {
         let mut programs = programs::find(root);
         if tries {
@@ -157,7 +157,7 @@ impl<'a> Found<'a> {
     fn configuration(&self) -> String {
         let mut text = include_str!("templates/ptmem.toml").to_owned();
         for Gate { name, program, installation } in &self.gates {
-            let steps = if program.kind == Kind::Runs { "all" } else { "" };
+            let steps = if program.kind == ProgramKind::Runs { "all" } else { "" };
             text += &table(name, &program.because(), installation, &[("record", &program.record()), ("steps", steps)]);
             text += &program.ranks().map_or(String::new(), |ranks| format!("ranks = {ranks}\n"));
         }

@@ -12,10 +12,10 @@ use ptmem_base::units::approximate;
 use ptmem_trace::trace::{Measure, Position};
 use rustc_hash::FxHashSet;
 
-use super::blocks::Blocks;
+use super::blocks::BlocksBySize;
 use super::order::Pair;
 use super::sequence::{Sequence, counts};
-use super::{End, LEAST_ALLOCATIONS, Missing, Parts, Unclear};
+use super::{End, LEAST_ALLOCATIONS, MissingPart, Parts, UnclearPart};
 
 /// Fewer allocations than these are the same by chance.
 const SHORTEST_REST: usize = 4;
@@ -49,7 +49,7 @@ pub(super) fn parts(sequences: &Sides<Sequence<'_>>, scale: f64, is_unlike: bool
     }
     if is_unlike {
         let may_lack = lengths.before.abs_diff(lengths.after) > longer / SHORTEST_PART;
-        parts.unclear = may_lack.then_some(Unclear::Unlike);
+        parts.unclear = may_lack.then_some(UnclearPart::Unlike);
         return parts;
     }
     for side in Side::BOTH {
@@ -67,7 +67,7 @@ pub(super) fn parts(sequences: &Sides<Sequence<'_>>, scale: f64, is_unlike: bool
     }
     let shorter = if lengths.before <= lengths.after { Side::Before } else { Side::After };
     if *lengths.of(shorter) < SHORTEST_REST {
-        parts.unclear = parts.unclear.or(Some(Unclear::Short(shorter)));
+        parts.unclear = parts.unclear.or(Some(UnclearPart::Short(shorter)));
     }
     parts.unclear = parts.unclear.filter(|_| parts.missing.is_empty());
     parts
@@ -122,7 +122,7 @@ impl<'a> Question<'a> {
 impl Question<'_> {
     /// The part that is missing, with the pairs that follow from that, or why a cut cannot be distinguished from a
     /// shorter program.
-    fn answer(&self) -> Option<Result<(Missing, Vec<Pair>), Unclear>> {
+    fn answer(&self) -> Option<Result<(MissingPart, Vec<Pair>), UnclearPart>> {
         let (count, moved) = self.gone()?;
         if self.is_step_left(count) {
             return self.is_peak_gone(count).then(|| Ok((self.missing(count), self.order(0, 0))));
@@ -135,7 +135,7 @@ impl Question<'_> {
         if evidence == Some(true) || is_cut || (is_round && self.is_peak_gone(count)) {
             return Some(Ok((self.missing(count), self.order(count, moved))));
         }
-        is_rest.then_some(Err(Unclear::Rest(self.side)))
+        is_rest.then_some(Err(UnclearPart::Rest(self.side)))
     }
 
     /// True if a whole step is left, or any recurring unit: the missing part continues like the rest, and memory rises
@@ -177,11 +177,11 @@ impl Question<'_> {
         turned(moved_pairs.chain(rest), lengths, self.side, self.end)
     }
 
-    fn missing(&self, gone: usize) -> Missing {
+    fn missing(&self, gone: usize) -> MissingPart {
         let length = self.other.born.len();
         let place = self.place(gone);
         let gone = if self.end == End::Head { place } else { length - place };
-        Missing { side: self.side, end: self.end, share: (gone * 1000 / length.max(1)) as u64 }
+        MissingPart { side: self.side, end: self.end, share: (gone * 1000 / length.max(1)) as u64 }
     }
 
     /// The number of allocations at the end of the other side that this side lacks, and how many of this one must move for
@@ -264,8 +264,8 @@ impl Question<'_> {
     /// the blocks alone that come or go within the recording.
     fn evidence_of(&self, gone: usize, passing: bool) -> Option<bool> {
         let only = passing.then_some(self.end);
-        let [own, full] = [self.one, self.other].map(|of| Blocks::at_end(&of.device.trace, self.end, only));
-        let cut = Blocks::at(&self.other.device.trace, self.cut(gone), only);
+        let [own, full] = [self.one, self.other].map(|of| BlocksBySize::at_end(&of.device.trace, self.end, only));
+        let cut = BlocksBySize::at(&self.other.device.trace, self.cut(gone), only);
         if self.end == End::Head && own == cut && cut != full {
             return Some(true);
         }
@@ -301,7 +301,7 @@ impl Question<'_> {
     }
 
     /// True if the memory of this side is nearer to that of the other at the cut, where their sizes differ.
-    fn is_nearer(&self, own: &Blocks, cut: &Blocks, full: &Blocks) -> bool {
+    fn is_nearer(&self, own: &BlocksBySize, cut: &BlocksBySize, full: &BlocksBySize) -> bool {
         let own = approximate(own.bytes());
         let [cut, full] = [cut, full].map(|blocks| approximate(blocks.bytes()) * self.scale);
         (self.scale - 1.0).abs() > SAME_SCALE && (own - cut).abs() < (own - full).abs()

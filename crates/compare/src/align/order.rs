@@ -133,7 +133,7 @@ impl Region {
         regions
     }
 
-    fn occurrences(&self, symbols: &Sides<&[u32]>) -> Occurrences {
+    fn occurrences(&self, symbols: &Sides<&[u32]>) -> RegionPlaces {
         let mut stacks: FxHashMap<u32, Sides<Vec<usize>>> = FxHashMap::default();
         for (side, places) in self.places.each() {
             for place in places.clone() {
@@ -142,14 +142,14 @@ impl Region {
         }
         // A stack that is only on one side has no partner.
         stacks.retain(|_, places| !places.before.is_empty() && !places.after.is_empty());
-        Occurrences(stacks.into_values().collect())
+        RegionPlaces(stacks.into_values().collect())
     }
 }
 
 /// The places of each stack that occurs on both sides of a region.
-struct Occurrences(Vec<Sides<Vec<usize>>>);
+struct RegionPlaces(Vec<Sides<Vec<usize>>>);
 
-impl Occurrences {
+impl RegionPlaces {
     /// The common order by the most distinctive stacks: those that allocate equally often, otherwise the rarest.
     fn anchors(&self, from: End) -> Vec<Pair> {
         let equal = self.order_of(from, |counts| counts.before == counts.after);

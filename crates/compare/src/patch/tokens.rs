@@ -208,7 +208,7 @@ pub(super) fn renamed<'t>(
     functions: &'t Sides<Functions>,
 ) -> Renames<'t> {
     let mut renames = Renames { old: HashMap::new(), functions: &functions.after };
-    let names = Sides { before: Names::new(&all.before), after: Names::new(&all.after) };
+    let names = Sides { before: NameLines::new(&all.before), after: NameLines::new(&all.after) };
     for Sides { before, after } in pairs.iter().filter(|pair| pair.before.tokens.len() == pair.after.tokens.len()) {
         let bound = after.bound();
         for at in before.bound().into_iter().filter(|at| bound.contains(at)) {
@@ -230,9 +230,9 @@ pub(super) fn renamed<'t>(
 }
 
 /// The lines of the statements in which each name occurs that is not an attribute.
-struct Names<'t>(HashMap<&'t str, Vec<u32>>);
+struct NameLines<'t>(HashMap<&'t str, Vec<u32>>);
 
-impl<'t> Names<'t> {
+impl<'t> NameLines<'t> {
     fn new(statements: &[Statement<'t>]) -> Self {
         let mut names: HashMap<&str, Vec<u32>> = HashMap::new();
         for statement in statements {

@@ -273,9 +273,9 @@ impl<'de> Deserialize<'de> for Date {
 }
 
 /// A text, a list of texts, or a table of texts: each as it would be written on the command line.
-struct Texts(Vec<String>);
+struct LimitTexts(Vec<String>);
 
-impl<'de> Deserialize<'de> for Texts {
+impl<'de> Deserialize<'de> for LimitTexts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match toml::Value::deserialize(deserializer)? {
             toml::Value::Array(list) => list.iter().map(text).collect(),
@@ -302,7 +302,7 @@ fn entry(name: &str, value: &toml::Value) -> Result<String, String> {
 
 /// One value that is read from a text, or a list of them.
 #[derive(Deserialize)]
-#[serde(try_from = "Texts", bound = "T: TryFrom<String, Error: fmt::Display>")]
+#[serde(try_from = "LimitTexts", bound = "T: TryFrom<String, Error: fmt::Display>")]
 pub(super) struct OneOrMore<T>(pub(super) Vec<T>);
 
 impl<T> Default for OneOrMore<T> {
@@ -311,10 +311,10 @@ impl<T> Default for OneOrMore<T> {
     }
 }
 
-impl<T: TryFrom<String, Error: fmt::Display>> TryFrom<Texts> for OneOrMore<T> {
+impl<T: TryFrom<String, Error: fmt::Display>> TryFrom<LimitTexts> for OneOrMore<T> {
     type Error = String;
 
-    fn try_from(Texts(texts): Texts) -> Result<Self, String> {
+    fn try_from(LimitTexts(texts): LimitTexts) -> Result<Self, String> {
         let items =
             texts.into_iter().map(|text| T::try_from(text.clone()).map_err(|error| format!("'{text}': {error}")));
         items.collect::<Result<_, _>>().map(Self)

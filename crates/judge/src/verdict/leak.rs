@@ -6,7 +6,7 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Code;
 use ptmem_base::text::count;
 use ptmem_base::units::{Size, parse_size};
-use ptmem_compare::leak::{DeviceLeaks, Leak, LeakMetric, Mode, Search, Unclear};
+use ptmem_compare::leak::{DeviceLeaks, Leak, LeakMetric, Mode, Search, UnclearLeaks};
 use ptmem_trace::profile::{Bucket, InputKind};
 use strum::IntoEnumIterator;
 
@@ -181,7 +181,7 @@ impl Judge {
     fn no_leaks(&mut self, device: &DeviceLeaks, search: &Search, limit: Option<u64>) {
         let mode = search.mode;
         let check = check(Some(device.device), device.noun(mode), limit);
-        if let Some(Unclear { reason, advice, .. }) = &device.unclear {
+        if let Some(UnclearLeaks { reason, advice, .. }) = &device.unclear {
             self.checks.push(Check { reason: Some(reason.clone()), advice: *advice, ..check });
         } else if device.leaks.is_empty() && search.says(device, Code::AllocatedGrows) {
             let most = device.grows_most.as_deref().map(|label| format!("; the stack that grew most is {label}"));

@@ -7,7 +7,7 @@ use ptmem_base::pattern::{Naming, Pattern, Selector};
 use ptmem_base::sides::Side;
 use ptmem_compare::diff::Diff;
 use ptmem_trace::profile::{DeviceProfile, HeldLines, Profile, StackTotal};
-use ptmem_trace::stack::Code;
+use ptmem_trace::stack::SnapshotCode;
 
 use super::kind::NeededPart;
 use super::partial::{in_words, missing_of};
@@ -18,7 +18,7 @@ pub(super) struct Limited<'p> {
     pub(super) profile: &'p Profile,
     pub(super) thresholds: &'p Thresholds,
     /// For the names of the lines that stacks sum.
-    pub(super) code: OnceCell<Code<'p>>,
+    pub(super) code: OnceCell<SnapshotCode<'p>>,
     /// The comparison that it is a side of, where it is.
     pub(super) diff: Option<&'p Diff>,
 }

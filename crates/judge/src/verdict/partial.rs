@@ -2,7 +2,7 @@
 //! enough for a regression where the after lacks the part, and enough to pass where the before does.
 
 use ptmem_base::diagnostic::Advice;
-use ptmem_compare::align::{End, Missing};
+use ptmem_compare::align::{End, MissingPart};
 use ptmem_compare::diff::{DeviceDiff, PhaseRow, Side, Sides};
 use ptmem_trace::profile::DeviceProfile;
 
@@ -29,13 +29,13 @@ pub enum Bound {
 }
 
 /// A part that a side lacks, in words. A warning says why it can be missing.
-pub(super) fn in_words(missing: Missing, device: &DeviceProfile) -> String {
+pub(super) fn in_words(missing: MissingPart, device: &DeviceProfile) -> String {
     let ran_out = if device.ran_out_of_memory() && missing.end == End::Tail { ": memory ran out there" } else { "" };
     format!("the {} lacks {} that the other side records{ran_out}", missing.side, missing.part())
 }
 
 /// The parts of one side of a device that a limit is about.
-pub(super) fn missing_of(device: &DeviceDiff, kind: LimitKind) -> impl Iterator<Item = &Missing> {
+pub(super) fn missing_of(device: &DeviceDiff, kind: LimitKind) -> impl Iterator<Item = &MissingPart> {
     device.missing.iter().filter(move |missing| is_about(kind, missing.end))
 }
 

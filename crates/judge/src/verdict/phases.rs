@@ -6,7 +6,7 @@ use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::{shorten, thousands};
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{Change, Diff, PhaseRow, Side, Sides};
-use ptmem_trace::phase::Source;
+use ptmem_trace::phase::PhaseSource;
 use ptmem_trace::profile::{MOST_PHASES, Metric};
 use ptmem_trace::stack::Pass;
 
@@ -33,8 +33,8 @@ impl<'a> Gated<'a> {
     }
 
     /// The rows that the limit concerns, those of one phase together.
-    fn phases(&self) -> BTreeMap<(Source, &'a str), Vec<&'a PhaseRow>> {
-        let mut phases: BTreeMap<(Source, &str), Vec<&PhaseRow>> = BTreeMap::new();
+    fn phases(&self) -> BTreeMap<(PhaseSource, &'a str), Vec<&'a PhaseRow>> {
+        let mut phases: BTreeMap<(PhaseSource, &str), Vec<&PhaseRow>> = BTreeMap::new();
         for row in self.device.phases.iter().filter(|row| self.is_about(row)) {
             phases.entry((row.source, &*row.name)).or_default().push(row);
         }

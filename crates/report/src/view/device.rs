@@ -14,7 +14,7 @@ use ptmem_trace::stack::Languages;
 use ptmem_trace::trace::Measure;
 use unicode_width::UnicodeWidthStr;
 
-use super::{Column, Content, Fact, Row, Table, Tone, Value, figure, words};
+use super::{Column, Content, Fact, RowOfCells, Table, Tone, Value, figure, words};
 use crate::known;
 use crate::sparkline::columns;
 
@@ -187,7 +187,7 @@ pub(super) fn counters(device: &DeviceProfile, judgement: Option<&Judgement>) ->
             .chain(figures)
             .chain(judgement.map(|_| mark))
             .chain([error]);
-        Row::new(tone, cells)
+        RowOfCells::new(tone, cells)
     });
     let mut heads = vec![words(""), figure("baseline"), figure("peak").main(), figure("at event"), figure("end")];
     heads.extend(judgement.map(|_| words("")));
@@ -290,9 +290,9 @@ pub(super) fn recordings(profiles: &[(&str, &Profile)]) -> Table {
 }
 
 /// A row with a value of each snapshot.
-fn row(head: Value, profiles: &[(&str, &Profile)], value: impl Fn(&Profile) -> Value) -> Row {
+fn row(head: Value, profiles: &[(&str, &Profile)], value: impl Fn(&Profile) -> Value) -> RowOfCells {
     let cells = std::iter::once(head).chain(profiles.iter().map(|(_, profile)| value(profile)));
-    Row::new(Tone::Plain, cells)
+    RowOfCells::new(Tone::Plain, cells)
 }
 
 /// The time that the longest history of a device covers.

@@ -12,7 +12,7 @@ use self::stack::Stack;
 use self::values::WINDOW;
 use super::buffer::Buffer;
 use super::opcode::{self as op, name};
-use super::{Error, ErrorKind, Visitor};
+use super::{ErrorKind, PickleError, Visitor};
 
 /// Reads one pickle up to its STOP and returns the value that it leaves. Bytes after STOP are ignored.
 ///
@@ -21,9 +21,9 @@ use super::{Error, ErrorKind, Visitor};
 ///
 /// # Errors
 /// With the opcode that could not be carried out, and its byte.
-pub fn read<V: Visitor>(source: impl Read, visitor: &mut V) -> Result<V::Value, Error<V::Error>> {
+pub fn read<V: Visitor>(source: impl Read, visitor: &mut V) -> Result<V::Value, PickleError<V::Error>> {
     let mut machine = Machine::new(source, visitor);
-    machine.run().map_err(|kind| Error { offset: machine.at, kind })
+    machine.run().map_err(|kind| PickleError { offset: machine.at, kind })
 }
 
 /// Values that the stack and the memo of any pickle may hold, marks included; one more for every four bytes that were read.

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use ptmem::config::{GateRules, Recording, Source};
+use ptmem::config::{GateRules, GateSource, Recording};
 use ptmem::device::DeviceId;
 use ptmem::profile::{Metric, Profile};
 use ptmem::report::view::View;
@@ -22,12 +22,12 @@ use super::super::recorder::Recorded;
 use super::super::report::report_options;
 use super::super::{input, modes, output, ranks};
 use super::gates::{Gates, required};
-use super::sides::{Plan, WORKING_TREE};
+use super::sides::{GatePlan, WORKING_TREE};
 use spread::{Spread, proposed};
 
 /// The runs of each gate.
 #[derive(Debug)]
-struct Repeated(Vec<GateRuns>);
+struct RepeatedGates(Vec<GateRuns>);
 
 /// The runs of a gate.
 #[derive(Debug)]
@@ -67,8 +67,8 @@ impl Gates<'_> {
         let mut runs = Vec::new();
         for (name, gate) in &self.rules {
             match &gate.source {
-                Source::Recorded(recording) => runs.push(self.runs(name, gate, recording, count)?),
-                Source::Files { .. } | Source::Snapshot(_) | Source::Leak(_) => {
+                GateSource::Recorded(recording) => runs.push(self.runs(name, gate, recording, count)?),
+                GateSource::Files { .. } | GateSource::Snapshot(_) | GateSource::Leak(_) => {
                     output::print_note(&format!("--repeat records: '{name}' has no 'record', and is left out"));
                 }
             }
@@ -76,13 +76,13 @@ impl Gates<'_> {
         if runs.is_empty() {
             bail!("--repeat: none of the gates is recorded here; name one that has 'record', or give a command");
         }
-        view.write(&self.place, &Repeated(runs), &mut report_options(view, self.output), self.output)?;
+        view.write(&self.place, &RepeatedGates(runs), &mut report_options(view, self.output), self.output)?;
         Ok(ExitCode::SUCCESS)
     }
 
     fn runs(&self, name: &str, gate: &GateRules, recording: &Recording, count: u32) -> Result<GateRuns> {
         let recordings = self.recordings.as_ref().context("nothing can be recorded")?;
-        let plan = Plan { name, recording, folder: self.folder_of(name) };
+        let plan = GatePlan { name, recording, folder: self.folder_of(name) };
         let mut runs = Vec::new();
         for number in 1..=count {
             let shown = format!("run {number} of {count}");
@@ -174,7 +174,7 @@ struct Proposal {
     noise: Option<&'static str>,
 }
 
-impl Report for Repeated {
+impl Report for RepeatedGates {
     fn model(&self, _: &RenderOptions) -> View {
         view::view(&self.0)
     }
