@@ -9,10 +9,11 @@ use ptmem::config::Config;
 use ptmem::verdict::{Limits, Maximum};
 
 use super::args::{Capacity, ConfigArguments, StackArguments, Trust, ViewArguments, heading};
+use super::exit::exit_code;
 use super::output::Output;
 use super::place::StartFolder;
 use super::report::report_options;
-use super::{config, exit_code, ranks};
+use super::{config, ranks};
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments {

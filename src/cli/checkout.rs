@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::{env, fs};
 
 use anyhow::{Context as _, Result};
 use ptmem::stack::{Checkout, SnapshotCode};
 
 use super::place::StartFolder;
-use super::sources;
+
+/// The largest source file that is read.
+pub(super) const LARGEST: u64 = 1 << 20;
 
 /// Maps each recorded user file that exists in the checkout to its path below the root of the checkout.
 pub(super) fn files<'c>(
@@ -109,7 +111,7 @@ pub(crate) fn paths_of(variable: &str) -> Vec<PathBuf> {
 fn find(root: &Path, recorded: &str) -> Option<String> {
     let root_name = root.to_string_lossy().replace('\\', "/");
     if let Some(rest) = recorded.strip_prefix(&root_name).and_then(|rest| rest.strip_prefix('/')) {
-        return sources::stays_inside(rest).then(|| rest.to_owned());
+        return stays_inside(rest).then(|| rest.to_owned());
     }
     let recorded = recorded.trim_start_matches("../");
     let starts = recorded.match_indices('/').map(|(at, _)| at + 1);
@@ -119,7 +121,7 @@ fn find(root: &Path, recorded: &str) -> Option<String> {
 
 /// True for a file below the root. Nobody learns from a report which files `.git` has.
 fn is_file(root: &Path, path: &str) -> bool {
-    !path.is_empty() && sources::stays_inside(path) && root.join(path).is_file()
+    !path.is_empty() && stays_inside(path) && root.join(path).is_file()
 }
 
 /// True if a file has the folder and the name of a tracked one below another folder: programs keep copies of their sources beside
@@ -127,6 +129,19 @@ fn is_file(root: &Path, path: &str) -> bool {
 pub(super) fn is_copy(path: &str, tracked: &BTreeSet<&str>) -> bool {
     let mut ends = path.match_indices('/').map(|(at, _)| &path[at + 1..]);
     ends.any(|end| end.contains('/') && tracked.contains(end))
+}
+
+/// A part of a path that stays in the checkout and out of `.git`.
+pub(super) fn part(component: Component<'_>) -> Option<&str> {
+    match component {
+        Component::Normal(name) => name.to_str().filter(|name| !name.eq_ignore_ascii_case(".git")),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
+    }
+}
+
+/// True for a path that stays in the checkout and out of `.git`.
+pub(super) fn stays_inside(path: &str) -> bool {
+    Path::new(path).components().all(|component| part(component).is_some())
 }
 
 #[cfg(test)]
@@ -148,5 +163,13 @@ mod tests {
         let tracked = ["src/a/x.py", "y.py"].into();
         assert!(is_copy("logs/1/src/a/x.py", &tracked));
         assert!(!is_copy("src/a/z.py", &tracked) && !is_copy("new/y.py", &tracked));
+    }
+
+    #[test]
+    fn no_path_leads_into_the_folder_of_the_repository() {
+        for path in [".git/config", "a/.GIT/b.py", "../a.py", "a/../.git/config", "/a.py"] {
+            assert!(!stays_inside(path), "{path}");
+        }
+        assert!(stays_inside("a/.github/b.py"));
     }
 }

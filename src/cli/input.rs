@@ -15,7 +15,7 @@ use ptmem_base::text::did_you_mean;
 use super::advice;
 use super::output::folder_of;
 use super::progress::ProgressReader;
-use super::shell::word;
+use super::words::word;
 
 /// Reads two snapshots, at the same time if requested.
 pub(crate) fn profiles(files: Sides<&Path>, options: &ReadOptions, parallel: bool) -> Result<Sides<Profile>> {

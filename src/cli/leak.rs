@@ -185,7 +185,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
     let gate = LeakRequest::of(&arguments, &loaded.config).search(&runs)?;
     let mut options = report_options(&arguments.view, output);
     arguments.view.write(&StartFolder::here(), &gate, &mut options, output)?;
-    Ok(super::exit_code(gate.verdict(), arguments.trust.exit_zero))
+    Ok(super::exit::exit_code(gate.verdict(), arguments.trust.exit_zero))
 }
 
 /// Refuses the options of a single recording for a series, and of a series for a single recording.

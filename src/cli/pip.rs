@@ -16,8 +16,8 @@ use clap::{Args, Subcommand};
 use serde::Deserialize;
 use tempfile::NamedTempFile;
 
-use super::many;
 use super::output::print_note;
+use super::words::many;
 
 #[derive(Debug, Args)]
 pub(crate) struct PipArguments {

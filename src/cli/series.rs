@@ -8,7 +8,7 @@ use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::profile::{Profile, ReadOptions};
 
 use super::ranks::{self, FoundFile};
-use super::{advice, hint, input, output};
+use super::{advice, errors, input, output};
 
 /// The order of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -47,7 +47,7 @@ pub(crate) fn read(files: &[FoundFile], order: Option<SeriesOrder>, reading: &Re
         match input::profile(path, reading) {
             Ok(profile) => members.push(SeriesMember::new(file, profile)),
             Err(error) if !file.is_named => {
-                skipped.push((path.display().to_string(), hint::explained_cause(&error)));
+                skipped.push((path.display().to_string(), errors::explained_cause(&error)));
                 first_error.get_or_insert(error);
             }
             Err(error) => return Err(error),

@@ -5,16 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Component, Path};
+use std::path::Path;
 
+use super::checkout::{LARGEST, part};
 use super::place::StartFolder;
 use super::{checkout, git};
 
 /// The endings of the files that are read.
 const ENDINGS: [&str; 3] = ["py", "pyx", "ipynb"];
-
-/// The largest source file that is read.
-pub(super) const LARGEST: u64 = 1 << 20;
 
 /// The most bytes of source that are kept.
 const MOST: usize = 16 << 20;
@@ -75,19 +73,6 @@ fn path_of_code(path: &Path) -> Option<String> {
     let ending = path.extension()?.to_str()?;
     let parts: Option<Vec<&str>> = path.components().map(part).collect();
     ENDINGS.contains(&ending).then_some(parts?.join("/"))
-}
-
-/// A part of a path that stays in the checkout and out of `.git`.
-fn part(component: Component<'_>) -> Option<&str> {
-    match component {
-        Component::Normal(name) => name.to_str().filter(|name| !name.eq_ignore_ascii_case(".git")),
-        Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
-    }
-}
-
-/// True for a path that stays in the checkout and out of `.git`.
-pub(super) fn stays_inside(path: &str) -> bool {
-    Path::new(path).components().all(|component| part(component).is_some())
 }
 
 #[cfg(test)]
@@ -151,13 +136,5 @@ mod tests {
         ] {
             assert!(CheckoutFile::read(&repository, path).is_none(), "{path}");
         }
-    }
-
-    #[test]
-    fn no_path_leads_into_the_folder_of_the_repository() {
-        for path in [".git/config", "a/.GIT/b.py", "../a.py", "a/../.git/config", "/a.py"] {
-            assert!(!stays_inside(path), "{path}");
-        }
-        assert!(stays_inside("a/.github/b.py"));
     }
 }

@@ -4,15 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use ptmem::config::Config;
 use ptmem::verdict::Limits;
 
 use super::limits::{Capacity, DiffLimits, Trust};
 use super::stacks::{StackArguments, TreeArguments};
 use super::view::ViewArguments;
 use super::{ConfigArguments, heading};
-use crate::cli::diff;
-use crate::cli::place::StartFolder;
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct DiffArguments {
@@ -58,19 +55,5 @@ impl DiffArguments {
     /// The limits that were set.
     pub(crate) fn limits(&self) -> Limits {
         self.capacity.limits(self.limits.limits(self.trust.strict))
-    }
-
-    /// How the files are read and compared.
-    pub(in crate::cli) fn request<'a>(&'a self, place: &'a StartFolder, config: &'a Config) -> diff::Request<'a> {
-        diff::Request {
-            place,
-            config,
-            stacks: &self.stacks,
-            view: &self.view,
-            formats: &[],
-            phases: self.phases,
-            git: self.git.as_deref(),
-            update: false,
-        }
     }
 }

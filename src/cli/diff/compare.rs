@@ -20,7 +20,7 @@ use super::super::args::{StackArguments, ViewArguments};
 use super::super::input::{self, require_moment};
 use super::super::place::StartFolder;
 use super::super::ranks;
-use super::super::shell::word;
+use super::super::words::word;
 use super::super::{advice, checkout, git, output};
 use super::names::CheckoutFunctions;
 use super::pairs::Pair;

@@ -11,8 +11,9 @@ use ptmem::verdict::Verdict;
 use ptmem_base::text::cut;
 
 use super::super::args::ViewArguments;
+use super::super::exit::COULD_NOT_RUN;
 use super::super::place::StartFolder;
-use super::super::{COULD_NOT_RUN, hint, output, surroundings};
+use super::super::{errors, output, surroundings};
 use super::Unrecorded;
 use super::results::GateResult;
 use super::rules::{EditedFile, FileEdit};
@@ -202,7 +203,7 @@ impl CiFolder {
         let run = surroundings::run();
         let commit = run.as_ref().map(|run| format!(" at {}", run.short_commit())).unwrap_or_default();
         let quoted = error.downcast_ref::<Unrecorded>().map_or(&[][..], |unrecorded| &unrecorded.output);
-        let reason = [&[hint::explained(error)], quoted].concat().join("\n");
+        let reason = [&[errors::explained(error)], quoted].concat().join("\n");
         let log = run.map(|CiRun { log, .. }| format!(" [Log of the run]({log})")).unwrap_or_default();
         let block = self.block("text", &reason);
         let text =

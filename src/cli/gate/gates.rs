@@ -15,12 +15,14 @@ use ptmem::verdict::{Gate, GateNode, GrowthLimit, Level, Limits, NoBefore, Thres
 use super::super::args::{GroupingArguments, StackArguments};
 use super::super::config::Loaded;
 use super::super::diff::{Pair, Request, compare_all};
+use super::super::exit::exit_code;
 use super::super::git::Repository;
 use super::super::output::{self, Output};
 use super::super::place::StartFolder;
 use super::super::recorder::{Failure, Recorded};
 use super::super::report::report_options;
-use super::super::{exit_code, leak, many, profile, ranks, surroundings};
+use super::super::words::many;
+use super::super::{leak, profile, ranks, surroundings};
 use super::base::BaseCommit;
 use super::ci::CiFolder;
 use super::of_base::{NoRecording, OfBase};

@@ -33,7 +33,7 @@ use super::place::StartFolder;
 use super::recorder::process::Hold;
 use super::recorder::tree::Worktree;
 use super::recorder::{self, Recorder};
-use super::shell;
+use super::words::word;
 use base::Occasion;
 use ci::{CiFolder, CommentMode};
 use gates::Gates;
@@ -152,7 +152,7 @@ impl GateArguments {
 
     /// The gate of the command line, if it has a command.
     fn of_command(&self) -> Option<GateRules> {
-        let words: Vec<String> = self.command.iter().map(|word| shell::word(word)).collect();
+        let words: Vec<String> = self.command.iter().map(|part| word(part)).collect();
         let source = GateSource::Recorded(Recording::of(words.join(" ")));
         (!words.is_empty()).then(|| GateRules { source, limits: Limits::default(), broken_base: None })
     }

@@ -313,7 +313,7 @@ fn missing_in(tree: &Path) -> Vec<String> {
     let files = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     let pointers = files.filter(|name| is_pointer(&tree.join(String::from_utf8_lossy(name).as_ref()))).count();
     if pointers > 0 {
-        missing.push(format!("{} of Git LFS", super::super::many(pointers, "file")));
+        missing.push(format!("{} of Git LFS", super::super::words::many(pointers, "file")));
     }
     missing
 }

@@ -15,7 +15,7 @@ use ptmem::units::{Delta, format_percent};
 use ptmem::verdict::{Check, Comparison, LimitKind, Verdict};
 
 use super::super::output;
-use super::super::shell::word;
+use super::super::words::word;
 use super::GateArguments;
 
 /// Figures of the after that are not those of the before, in words.

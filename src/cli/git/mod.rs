@@ -25,7 +25,7 @@ use super::output as messages;
 use super::place::StartFolder;
 
 /// The largest file whose text is read.
-const LARGEST_FILE: u64 = super::sources::LARGEST;
+const LARGEST_FILE: u64 = super::checkout::LARGEST;
 
 /// The commit in which the history of a checkout and that of another commit part.
 pub(crate) struct Base {

@@ -15,15 +15,16 @@ use ptmem::patch::Edit;
 use ptmem::verdict::{Check, Gate, Verdict};
 
 use crate::cli::args::{ConfigArguments, DiffLimits, StackArguments, Trust, ViewArguments, heading, text};
+use crate::cli::checkout;
 use crate::cli::config::{self, Loaded};
 use crate::cli::diff::{Pair, Request, compare_all};
+use crate::cli::exit::exit_code;
 use crate::cli::output::{self, Output};
 use crate::cli::place::StartFolder;
 use crate::cli::recorder::{
     Attempt, Candidate, Failure, InProgress, Program, RecordArguments, Recorded, Recorder, own_files, python_of,
 };
 use crate::cli::report::report_options;
-use crate::cli::{checkout, exit_code};
 use crate::leaves::search::{Answer, Asked, Candidates, search};
 use commits::Commits;
 use releases::Releases;

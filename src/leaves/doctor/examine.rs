@@ -10,7 +10,7 @@ use ptmem::phase::steps::FoundBy;
 use ptmem::profile::{DeviceProfile, HistoryKind, Profile, RunFacts};
 use ptmem::units::{Delta, Size, format_percent, format_share};
 
-use crate::cli::many;
+use crate::cli::words::many;
 
 /// The quality of a recording in one respect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display)]
