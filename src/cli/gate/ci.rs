@@ -5,7 +5,6 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Error, Result};
-use clap::ValueEnum;
 use ptmem::report::{CiRun, Format, MOST_COMMENT_BYTES, MOST_SUMMARY_BYTES, MarkdownOptions, RenderOptions};
 use ptmem::verdict::Verdict;
 use ptmem_base::text::cut;
@@ -14,24 +13,10 @@ use super::super::args::ViewArguments;
 use super::super::exit::COULD_NOT_RUN;
 use super::super::place::StartFolder;
 use super::super::{errors, output, surroundings};
-use super::Unrecorded;
-use super::results::GateResult;
+use super::arguments::CommentMode;
+use super::results::{GateResult, Unrecorded};
 use super::rules::{EditedFile, FileEdit};
 use super::secrets::Secrets;
-
-/// When there is a new comment on a pull request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(super) enum CommentMode {
-    /// Unless the verdict is a pass.
-    #[default]
-    Auto,
-    /// The same, and if any figure changed.
-    OnChange,
-    /// In any case.
-    Always,
-    /// Never.
-    Never,
-}
 
 /// The hidden first line of a comment, which begins in the same way, with what tells the job that it only takes the place of one.
 const MARKER: &str = "<!-- ptmem:default -->";

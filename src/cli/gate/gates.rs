@@ -23,14 +23,14 @@ use super::super::recorder::{Failure, Recorded};
 use super::super::report::report_options;
 use super::super::words::many;
 use super::super::{leak, profile, ranks, surroundings};
+use super::arguments::{GateArguments, UNNAMED};
 use super::base::BaseCommit;
 use super::ci::CiFolder;
 use super::of_base::{NoRecording, OfBase};
-use super::results::{self, AloneResult, GateResult, SingleGate};
+use super::results::{self, AloneResult, GateResult, SingleGate, Unrecorded};
 use super::rules::{self, EditedFile, RuleChange};
 use super::sides::{GatePlan, Recordings, WORKING_TREE};
 use super::update::{accepting, improvement, storing, update};
-use super::{GateArguments, UNNAMED, Unrecorded};
 
 /// The gates of a run.
 pub(super) struct Gates<'a> {

@@ -9,7 +9,7 @@ use ptmem::verdict::{Excuse, NoBefore};
 use super::super::config::{Loaded, load_of_base};
 use super::super::git::Base;
 use super::super::recorder::Failure;
-use super::UNNAMED;
+use super::arguments::UNNAMED;
 use super::base::BaseCommit;
 use super::gates::Gates;
 use super::sides::normal;

@@ -11,6 +11,15 @@ use super::super::args::{Export, ViewArguments};
 use super::super::output::Output;
 use super::super::place::StartFolder;
 
+/// A working tree that cannot be recorded.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub(super) struct Unrecorded {
+    pub(super) reason: String,
+    /// The end of the output.
+    pub(super) output: Vec<String>,
+}
+
 /// A gate that was judged by itself.
 pub(super) struct SingleGate {
     /// Its name, if it has one.

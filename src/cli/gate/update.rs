@@ -16,7 +16,7 @@ use ptmem::verdict::{Check, Comparison, LimitKind, Verdict};
 
 use super::super::output;
 use super::super::words::word;
-use super::GateArguments;
+use super::arguments::GateArguments;
 
 /// Figures of the after that are not those of the before, in words.
 #[derive(Default)]
