@@ -13,7 +13,7 @@ use ptmem_trace::trace::{Measure, Position};
 use rustc_hash::FxHashSet;
 
 use super::blocks::BlocksBySize;
-use super::order::Pair;
+use super::order::PlacePair;
 use super::sequence::{Sequence, counts};
 use super::{End, LEAST_ALLOCATIONS, MissingPart, Parts, UnclearPart};
 
@@ -40,7 +40,7 @@ const IN_A_ROW: usize = 8;
 
 /// The parts that a side lacks. If repeated allocations were paired in a way that contradicts them, `order` is
 /// corrected. `scale` is the ratio of the sizes in the after.
-pub(super) fn parts(sequences: &Sides<Sequence<'_>>, scale: f64, is_unlike: bool, order: &mut Vec<Pair>) -> Parts {
+pub(super) fn parts(sequences: &Sides<Sequence<'_>>, scale: f64, is_unlike: bool, order: &mut Vec<PlacePair>) -> Parts {
     let mut parts = Parts::default();
     let lengths = sequences.map(|sequence| sequence.born.len());
     let longer = lengths.before.max(lengths.after);
@@ -83,21 +83,21 @@ struct Question<'a> {
     own: Vec<u32>,
     whole: Vec<u32>,
     /// Allocations of both that are the same, in that order, those of `side` as `before`.
-    pairs: Vec<Pair>,
+    pairs: Vec<PlacePair>,
     /// By how much the sizes of this side differ.
     scale: f64,
 }
 
 /// Pairs of sequences of these lengths as `side` counts them from an end, or converted back.
-fn turned(pairs: impl Iterator<Item = Pair>, lengths: Sides<usize>, side: Side, end: End) -> Vec<Pair> {
+fn turned(pairs: impl Iterator<Item = PlacePair>, lengths: Sides<usize>, side: Side, end: End) -> Vec<PlacePair> {
     let pairs = pairs.map(|pair| {
         let pair = match end {
             End::Head => pair,
             End::Tail => pair.zip(lengths).map(|(place, length)| length - 1 - place),
         };
-        Pair { before: *pair.of(side), after: *pair.of(side.other()) }
+        PlacePair { before: *pair.of(side), after: *pair.of(side.other()) }
     });
-    let mut turned: Vec<Pair> = pairs.collect();
+    let mut turned: Vec<PlacePair> = pairs.collect();
     if end == End::Tail {
         turned.reverse();
     }
@@ -105,7 +105,7 @@ fn turned(pairs: impl Iterator<Item = Pair>, lengths: Sides<usize>, side: Side, 
 }
 
 impl<'a> Question<'a> {
-    fn new(sequences: &'a Sides<Sequence<'a>>, scale: f64, order: &[Pair], side: Side, end: End) -> Self {
+    fn new(sequences: &'a Sides<Sequence<'a>>, scale: f64, order: &[PlacePair], side: Side, end: End) -> Self {
         let one = sequences.of(side);
         let other = sequences.of(side.other());
         let lengths = sequences.map(|sequence| sequence.symbols.len());
@@ -122,7 +122,7 @@ impl<'a> Question<'a> {
 impl Question<'_> {
     /// The part that is missing, with the pairs that follow from that, or why a cut cannot be distinguished from a
     /// shorter program.
-    fn answer(&self) -> Option<Result<(MissingPart, Vec<Pair>), UnclearPart>> {
+    fn answer(&self) -> Option<Result<(MissingPart, Vec<PlacePair>), UnclearPart>> {
         let (count, moved) = self.gone()?;
         if self.is_step_left(count) {
             return self.is_peak_gone(count).then(|| Ok((self.missing(count), self.order(0, 0))));
@@ -170,8 +170,8 @@ impl Question<'_> {
     }
 
     /// The pairs, where the first allocations of this side have partners `by` further on.
-    fn order(&self, by: usize, moved: usize) -> Vec<Pair> {
-        let moved_pairs = (0..moved).map(|place| Pair { before: place, after: place + by });
+    fn order(&self, by: usize, moved: usize) -> Vec<PlacePair> {
+        let moved_pairs = (0..moved).map(|place| PlacePair { before: place, after: place + by });
         let rest = self.pairs.iter().copied().filter(|pair| pair.before >= moved);
         let lengths = Sides { before: self.own.len(), after: self.whole.len() };
         turned(moved_pairs.chain(rest), lengths, self.side, self.end)
@@ -188,7 +188,7 @@ impl Question<'_> {
     /// that: those before the widest gap. What repeats itself may leave the gap anywhere.
     fn gone(&self) -> Option<(usize, usize)> {
         let least = (self.whole.len() / SHORTEST_PART).max(SHORTEST_REST);
-        let mut widest: Option<(usize, Pair)> = None;
+        let mut widest: Option<(usize, PlacePair)> = None;
         let mut last = 0;
         for pair in &self.pairs {
             let width = pair.after - last;
@@ -203,7 +203,7 @@ impl Question<'_> {
     }
 
     /// True if all before a pair may as well be the allocations right before its partner.
-    fn can_move(&self, pair: Pair) -> bool {
+    fn can_move(&self, pair: PlacePair) -> bool {
         let Some(from) = pair.after.checked_sub(pair.before) else { return false };
         self.own[..pair.before] == self.whole[from..pair.after]
     }

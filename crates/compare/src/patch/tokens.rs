@@ -199,11 +199,11 @@ fn around(functions: &Functions, line: u32) -> impl Iterator<Item = RangeInclusi
 }
 
 /// A statement of the before, and that of the after in its place.
-pub(super) type Pair<'s, 't> = Sides<&'s Statement<'t>>;
+pub(super) type StatementPair<'s, 't> = Sides<&'s Statement<'t>>;
 
 /// The names that are only renamed: within the function that binds it, the old one no longer occurs, and the new one did not.
 pub(super) fn renamed<'t>(
-    pairs: &[Pair<'_, 't>],
+    pairs: &[StatementPair<'_, 't>],
     all: &Sides<Vec<Statement<'t>>>,
     functions: &'t Sides<Functions>,
 ) -> Renames<'t> {

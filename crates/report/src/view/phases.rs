@@ -14,7 +14,7 @@ use super::{RowOfCells, Table, Tone, Value, figure, words};
 use crate::{RenderOptions, grouped};
 
 /// The phases of one name, and the place of that name in the order in which phases begin.
-type Group<'d> = (usize, Vec<&'d Occurrence>);
+type PhaseGroup<'d> = (usize, Vec<&'d Occurrence>);
 
 /// The first of the highest phases.
 fn highest<'d>(phases: &[&'d Occurrence]) -> Option<&'d Occurrence> {
@@ -54,7 +54,7 @@ fn without_phases(device: &DeviceProfile) -> Table {
 }
 
 /// The highest phases, in the order in which they begin.
-fn by_name(mut groups: Vec<Group<'_>>, top: usize) -> Table {
+fn by_name(mut groups: Vec<PhaseGroup<'_>>, top: usize) -> Table {
     groups.sort_by_key(|(_, phases)| Reverse(highest(phases).map(|phase| phase.held.peak.allocated)));
     let rest = groups.split_off(groups.len().min(top));
     groups.sort_by_key(|(place, _)| *place);
@@ -119,7 +119,7 @@ pub(super) fn changes(device: &DeviceDiff, judgement: &Judgement, options: &Rend
     let of_device = judgement.checks.iter().filter(|check| check.is_of_phases() && check.device == number);
     let (reserved, peaks): (Vec<&Check>, Vec<&Check>) =
         of_device.partition(|check| check.kind() == LimitKind::ReservedInPhases);
-    let checks: Checks<'_> = peaks.into_iter().rev().filter_map(|check| Some((check.key()?, check))).collect();
+    let checks: ChecksByKey<'_> = peaks.into_iter().rev().filter_map(|check| Some((check.key()?, check))).collect();
     let listed = diff::listed_phases(&device.phases, options.top(), options.unchanged, |row| {
         check_of(row, &checks).is_some_and(|check| check.outcome == Outcome::Exceeded)
     });
@@ -134,10 +134,10 @@ pub(super) fn changes(device: &DeviceDiff, judgement: &Judgement, options: &Rend
 }
 
 /// The checks of the phases of a device, by the key of the phase.
-type Checks<'j> = HashMap<&'j str, &'j Check>;
+type ChecksByKey<'j> = HashMap<&'j str, &'j Check>;
 
 /// The check of a row: a check is about the occurrence that exceeds the limit by most.
-fn check_of<'j>(row: &PhaseRow, checks: &Checks<'j>) -> Option<&'j Check> {
+fn check_of<'j>(row: &PhaseRow, checks: &ChecksByKey<'j>) -> Option<&'j Check> {
     let check = *checks.get(&*row.key())?;
     let scope = check.label()?;
     (scope == row.title() || scope == &*row.name).then_some(check)

@@ -37,14 +37,14 @@ struct Machine<'v, R, V: Visitor> {
     at: u64,
 }
 
-type Step<T, V> = Result<T, ErrorKind<<V as Visitor>::Error>>;
+type StepResult<T, V> = Result<T, ErrorKind<<V as Visitor>::Error>>;
 
 impl<'v, R: Read, V: Visitor> Machine<'v, R, V> {
     fn new(source: R, visitor: &'v mut V) -> Self {
         Self { input: Buffer::new(source), stack: Stack::new(visitor), at: 0 }
     }
 
-    fn run(&mut self) -> Step<V::Value, V> {
+    fn run(&mut self) -> StepResult<V::Value, V> {
         loop {
             self.input.ensure(WINDOW)?;
             let read = self.stack.common(self.input.buffered());
@@ -64,7 +64,7 @@ impl<'v, R: Read, V: Visitor> Machine<'v, R, V> {
 
     /// Carries out one opcode.
     #[cold]
-    fn any(&mut self, opcode: u8) -> Step<(), V> {
+    fn any(&mut self, opcode: u8) -> StepResult<(), V> {
         let Some(name) = name(opcode) else {
             return Err(ErrorKind::Unknown { byte: opcode });
         };

@@ -55,7 +55,7 @@ struct MemberRuns {
 }
 
 /// The figures of one run, by rank and device.
-type Figures = BTreeMap<(String, DeviceId), [Option<u64>; Metric::ALL.len()]>;
+type RunFigures = BTreeMap<(String, DeviceId), [Option<u64>; Metric::ALL.len()]>;
 
 impl Gates<'_> {
     /// Records the after of each gate as often as asked, and reports the differences.
@@ -101,13 +101,13 @@ impl Gates<'_> {
     }
 
     /// The figures of a run, of all ranks and devices.
-    fn figures(&self, recorded: &Recorded) -> Result<Figures> {
+    fn figures(&self, recorded: &Recorded) -> Result<RunFigures> {
         if !recorded.is_whole {
             bail!("memory ran out; expected runs that end, whose figures can be compared");
         }
         let files = ranks::files(std::slice::from_ref(&recorded.path))?;
         let reading = ptmem::ReadOptions { device: self.arguments.view.device, ..self.loaded.config.reading() };
-        let mut figures = Figures::new();
+        let mut figures = RunFigures::new();
         for file in &files {
             let rank = if files.len() > 1 { file.stem() } else { "" };
             add(&mut figures, rank, &input::profile(&file.path, &reading)?);
@@ -116,14 +116,14 @@ impl Gates<'_> {
     }
 }
 
-fn add(figures: &mut Figures, rank: &str, profile: &Profile) {
+fn add(figures: &mut RunFigures, rank: &str, profile: &Profile) {
     for device in &profile.devices {
         figures.insert((rank.to_owned(), device.device), Metric::ALL.map(|metric| metric.value(device)));
     }
 }
 
 /// The devices of all runs.
-fn members(runs: &[Figures]) -> Vec<MemberRuns> {
+fn members(runs: &[RunFigures]) -> Vec<MemberRuns> {
     let mut keys: Vec<_> = runs.iter().flat_map(BTreeMap::keys).collect();
     keys.sort();
     keys.dedup();
@@ -131,7 +131,7 @@ fn members(runs: &[Figures]) -> Vec<MemberRuns> {
 }
 
 impl MemberRuns {
-    fn of(key: &(String, DeviceId), runs: &[Figures]) -> Self {
+    fn of(key: &(String, DeviceId), runs: &[RunFigures]) -> Self {
         let (rank, device) = key;
         let rank = if rank.is_empty() { String::new() } else { format!("{rank}, ") };
         let mut member = Self { name: format!("{rank}{device}"), spreads: Vec::new(), unknown: Vec::new() };

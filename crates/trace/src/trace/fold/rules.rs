@@ -12,7 +12,7 @@ use super::{FoldItem, FoldRound, Folded, index};
 const LEAST_PLACES: usize = 3;
 
 /// Two items in a row.
-type Pair = [FoldItem; 2];
+type SymbolPair = [FoldItem; 2];
 
 /// Writes once what occurs several times.
 pub(super) fn share(folded: Folded) -> Folded {
@@ -24,7 +24,7 @@ pub(super) fn share(folded: Folded) -> Folded {
         if pairs.is_empty() {
             break;
         }
-        let mut rule_of: FxHashMap<Pair, FoldItem> = FxHashMap::default();
+        let mut rule_of: FxHashMap<SymbolPair, FoldItem> = FxHashMap::default();
         for pair in pairs {
             rule_of.insert(pair, FoldItem { unit: FoldRound::Body(index(count + rules.len())), count: 1 });
             rules.push(pair.to_vec());
@@ -38,12 +38,12 @@ pub(super) fn share(folded: Folded) -> Folded {
 }
 
 /// The pairs that occur most often. Of two that could overlap the more frequent one is taken.
-fn frequent_pairs(sequences: &[Vec<FoldItem>]) -> Vec<Pair> {
-    let mut counts: FxHashMap<Pair, usize> = FxHashMap::default();
+fn frequent_pairs(sequences: &[Vec<FoldItem>]) -> Vec<SymbolPair> {
+    let mut counts: FxHashMap<SymbolPair, usize> = FxHashMap::default();
     for pair in sequences.iter().flat_map(|items| items.windows(2)) {
         *counts.entry([pair[0], pair[1]]).or_default() += 1;
     }
-    let mut pairs: Vec<(usize, Pair)> = counts.into_iter().map(|(pair, count)| (count, pair)).collect();
+    let mut pairs: Vec<(usize, SymbolPair)> = counts.into_iter().map(|(pair, count)| (count, pair)).collect();
     pairs.retain(|(count, [first, second])| *count >= LEAST_PLACES && first != second);
     pairs.sort_unstable_by_key(|&(count, pair)| (Reverse(count), pair));
     let mut is_first: FxHashMap<FoldItem, bool> = FxHashMap::default();
@@ -58,7 +58,7 @@ fn frequent_pairs(sequences: &[Vec<FoldItem>]) -> Vec<Pair> {
 }
 
 /// Items with rules in place of pairs.
-fn with_rules(items: &[FoldItem], rule_of: &FxHashMap<Pair, FoldItem>) -> Vec<FoldItem> {
+fn with_rules(items: &[FoldItem], rule_of: &FxHashMap<SymbolPair, FoldItem>) -> Vec<FoldItem> {
     let mut shorter = Vec::with_capacity(items.len());
     let mut rest = items;
     while let [first, after @ ..] = rest {
