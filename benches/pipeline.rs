@@ -23,7 +23,7 @@ use ptmem::profile::{InputKind, Profile, ReadOptions, Source, measure};
 use ptmem::replay::{self, Origin, Replay};
 use ptmem::report::{self, Format, Report};
 use ptmem::snapshot::{self, Frame, FrameId, Snapshot, StackId, Tables};
-use ptmem::stack::{Group, GroupBy, GroupFigures, Grouper, Rules, pair};
+use ptmem::stack::{GroupBy, GroupFigures, Grouper, Rules, StackGroup, pair};
 use ptmem::verdict::{Comparison, Gate, GrowthLimit, Level, Thresholds, judge_diff};
 
 fn input(bytes: u64, ramp: bool) -> Vec<u8> {
@@ -183,7 +183,7 @@ fn stacks(count: usize, name: &str, change: bool) -> Tables {
     tables
 }
 
-fn groups<'t>(grouper: &'t Grouper<'t>) -> Vec<Group<'t>> {
+fn groups<'t>(grouper: &'t Grouper<'t>) -> Vec<StackGroup<'t>> {
     let group = |(number, stack): (usize, StackId)| {
         let number = number as u64;
         let figures =

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Writes python/ptmem_gate/results.py from the JSON Schemas in docs/schemas: python3 python/generate.py [--check]
+"""Completes the JSON Schemas in docs/schemas, and writes results.py from them: python3 python/generate.py [--check]
 
-Each object of a contract becomes a dataclass, each named enumeration an alias. Objects that are the same in several
-contracts are one class; where they differ, those of the later contract have its name before theirs.
+Schemas are published whole: each has its own definitions, and copies of those of shared.json to which it refers.
+
+In python/ptmem_gate/results.py, each object of a contract becomes a dataclass, each named enumeration an alias.
+Objects that are the same in several contracts are one class; where they differ, those of the later contract have its
+name before theirs.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from pathlib import Path
 from typing import Any, Optional
 
 ROOT = Path(__file__).resolve().parent.parent
+SCHEMAS = ROOT / "docs" / "schemas"
+SHARED = SCHEMAS / "shared.json"
 OUTPUT = ROOT / "python" / "ptmem_gate" / "results.py"
 WIDTH = 120
 
@@ -50,10 +55,74 @@ CONTRACTS = (
     Contract("Job", "ptmem.ranks-1.schema.json", "Ranks"),
 )
 
+#: Where a schema refers to its definitions.
+REFERENCE = "#/$defs/"
+
 #: Stands for the name of a class in its own text, until it is known.
 NAME = "<name>"
 
 PLAIN = {"integer": "int", "string": "str", "boolean": "bool", "number": "float", "null": "None"}
+
+
+def layout(node: Any, indent: int = 0, before: int = 0) -> str:
+    """JSON whose lists of plain values have one line each, as have objects that fit; `before` columns are taken."""
+    if isinstance(node, list) and not any(isinstance(value, (dict, list)) for value in node):
+        return json.dumps(node, ensure_ascii=False)
+    if not node or not isinstance(node, (dict, list)):
+        return json.dumps(node, ensure_ascii=False)
+    items = [("", value) for value in node] if isinstance(node, list) else [(f'"{key}": ', node[key]) for key in node]
+    opening, closing = "[]" if isinstance(node, list) else "{}"
+    line = f"{opening} {', '.join(key + layout(value) for key, value in items)} {closing}"
+    if indent + before + len(line) <= WIDTH and "\n" not in line:
+        return line
+    pad = " " * (indent + 2)
+    lines = ",\n".join(pad + key + layout(value, indent + 2, len(key)) for key, value in items)
+    return f"{opening}\n{lines}\n{' ' * indent}{closing}"
+
+
+def references(node: Any) -> set[str]:
+    """The definitions to which a part of a schema refers."""
+    if isinstance(node, list):
+        return set().union(*map(references, node))
+    if not isinstance(node, dict):
+        return set()
+    found = set().union(*map(references, node.values()))
+    reference = node.get("$ref")
+    return found | {reference.removeprefix(REFERENCE)} if isinstance(reference, str) else found
+
+
+def reached(schema: dict[str, Any], known: dict[str, Any]) -> set[str]:
+    """The definitions that a schema needs, including those that other definitions need."""
+    found: set[str] = set()
+    new = references({key: value for key, value in schema.items() if key != "$defs"})
+    while new:
+        found |= new
+        new = set().union(*(references(known[name]) for name in new)) - found
+    return found
+
+
+def published() -> dict[Path, str]:
+    """The text of every schema: its own definitions, and the shared ones that it needs, each in their order."""
+    shared = json.loads(SHARED.read_text(encoding="utf-8"))
+    texts = {SHARED: layout(shared) + "\n"}
+    owners: dict[str, Path] = {}
+    for path in sorted(SCHEMAS.glob("*.schema.json")):
+        schema = json.loads(path.read_text(encoding="utf-8"))
+        own = {name: node for name, node in schema.get("$defs", {}).items() if name not in shared["$defs"]}
+        known = {**own, **shared["$defs"]}
+        needed = reached(schema, known)
+        for name in own:
+            if name not in needed:
+                raise SystemExit(f"{path}: nothing refers to the definition '{name}'")
+            if name in owners:
+                raise SystemExit(
+                    f"{path}: '{name}' is also defined in {owners[name]}: move it to {SHARED}, or rename it"
+                )
+            owners[name] = path
+        if needed:
+            schema["$defs"] = {name: node for name, node in known.items() if name in needed}
+        texts[path] = layout(schema) + "\n"
+    return texts
 
 
 def camel(name: str) -> str:
@@ -210,7 +279,7 @@ class Reader:
 def generate() -> str:
     module = Module()
     for contract in CONTRACTS:
-        schema = json.loads((ROOT / "docs" / "schemas" / contract.file).read_text(encoding="utf-8"))
+        schema = json.loads((SCHEMAS / contract.file).read_text(encoding="utf-8"))
         Reader(module, contract, schema).read()
     text = HEAD
     after_class = False
@@ -223,12 +292,14 @@ def generate() -> str:
 
 
 def main() -> None:
-    text = generate()
-    if sys.argv[1:] == ["--check"]:
-        if OUTPUT.read_text(encoding="utf-8") != text:
-            raise SystemExit(f"{OUTPUT} is not what the schemas say: run python3 python/generate.py")
-        return
-    OUTPUT.write_text(text, encoding="utf-8")
+    # The schemas first: results.py is made from the complete ones.
+    for write in (published, lambda: {OUTPUT: generate()}):
+        for path, text in write().items():
+            if path.read_text(encoding="utf-8") == text:
+                continue
+            if sys.argv[1:] == ["--check"]:
+                raise SystemExit(f"{path} is not what the schemas say: run python3 python/generate.py")
+            path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

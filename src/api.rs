@@ -16,7 +16,7 @@ use crate::verdict::{self, Comparison, Gate, JudgedSearch, Judgement, LeakGate, 
 ///
 /// # Errors
 /// If the input is none of these, or damaged.
-pub fn read(input: impl Read, name: &str, options: profile::ReadOptions) -> Result<Profile, profile::Error> {
+pub fn read(input: impl Read, name: &str, options: profile::ReadOptions) -> Result<Profile, profile::ProfileError> {
     profile::read(input, name, options)
 }
 
@@ -31,7 +31,7 @@ pub fn compare(before: Profile, after: Profile, limits: &Thresholds) -> Gate {
         profiles.before.options.at = Moment::Aligned(Arc::default());
         profiles.after.options.at = Moment::Aligned(Arc::default());
     }
-    let wanted = limits.growth.iter().any(|growth| growth.target.about.is_of_phases());
+    let wanted = limits.growth.iter().any(|growth| growth.target.kind.is_of_phases());
     let phases = PhaseOptions { wanted, ..PhaseOptions::default() };
     let diff =
         diff::compare(profiles.before, profiles.after, diff::DiffOptions { phases, ..diff::DiffOptions::default() });
@@ -91,12 +91,12 @@ pub enum FindLeaksError {
         name: String,
         /// The reason.
         #[source]
-        error: profile::Error,
+        error: profile::ProfileError,
     },
 }
 
 impl FindLeaksError {
-    fn read(name: &str, error: profile::Error) -> Self {
+    fn read(name: &str, error: profile::ProfileError) -> Self {
         Self::Read { name: name.to_owned(), error }
     }
 }

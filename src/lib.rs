@@ -83,6 +83,6 @@ pub use ptmem_trace::{profile, stack, trace};
 pub use api::{FindLeaksError, check, compare, find_leaks, read, render};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use leak::LeakOptions;
-pub use profile::{DeviceProfile, Error as ReadError, Profile, ReadOptions};
+pub use profile::{DeviceProfile, Profile, ProfileError as ReadError, ReadOptions};
 pub use report::{Format, RenderOptions, Report};
 pub use verdict::{Gate, Judgement, LeakGate, Thresholds, Verdict};

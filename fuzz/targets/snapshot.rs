@@ -7,7 +7,7 @@ mod trickle;
 use std::fmt::Write;
 
 use libfuzzer_sys::fuzz_target;
-use ptmem::snapshot::{Error, Snapshot, read};
+use ptmem::snapshot::{Snapshot, SnapshotError, read};
 use trickle::Trickle;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 /// The contents of a snapshot, or the error of reading it.
-fn text(result: Result<Snapshot, Error>) -> String {
+fn text(result: Result<Snapshot, SnapshotError>) -> String {
     let snapshot = match result {
         Ok(snapshot) => snapshot,
         Err(error) => return error.to_string(),

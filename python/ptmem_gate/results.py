@@ -1108,24 +1108,12 @@ class RanksDiagnostic:
 
 
 @dataclass(frozen=True)
-class JobSource:
-    """A file that was read."""
-
-    path: str
-    """As it was given."""
-    bytes: int
-    """The size of the file."""
-    kind: Literal["snapshot", "segments", "profile", "numbers"]
-    """'segments' is a list of segments without history, 'profile' one that was saved."""
-
-
-@dataclass(frozen=True)
 class Report:
     """What 'ptmem show' and 'ptmem check' print."""
 
     schema: Literal["ptmem.profile/1"]
     tool: Tool
-    source: JobSource
+    source: Source
     group_by: GroupBy
     at: str
     devices: list[DeviceReport]

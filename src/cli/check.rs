@@ -8,11 +8,12 @@ use clap::Args;
 use ptmem::config::Config;
 use ptmem::verdict::{Limits, Maximum};
 
-use super::args::{Capacity, ConfigArguments, Stacks, Trust, View, heading};
+use super::args::{Capacity, ConfigArguments, StackArguments, Trust, ViewArguments, heading};
+use super::exit::exit_code;
 use super::output::Output;
-use super::place::Place;
+use super::place::StartFolder;
 use super::report::report_options;
-use super::{config, exit_code, ranks};
+use super::{config, ranks};
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments {
@@ -37,9 +38,9 @@ pub(crate) struct CheckArguments {
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
     #[command(flatten, next_help_heading = heading::SHOWN)]
-    pub(crate) stacks: Stacks,
+    pub(crate) stacks: StackArguments,
     #[command(flatten)]
-    pub(crate) view: View,
+    pub(crate) view: ViewArguments,
 }
 
 impl CheckArguments {
@@ -54,7 +55,7 @@ impl CheckArguments {
 /// Reads, judges and reports.
 pub(super) fn run(arguments: &CheckArguments, output: &Output) -> Result<ExitCode> {
     let CheckArguments { snapshot, trust, stacks, view, .. } = arguments;
-    let loaded = config::load_at(&Place::here(), &arguments.config)?;
+    let loaded = config::load_at(&StartFolder::here(), &arguments.config)?;
     let found = ranks::find(snapshot)?;
     ranks::check_exports(view, snapshot, found.as_deref())?;
     let limits = arguments.limits(&loaded.config);
@@ -66,6 +67,6 @@ pub(super) fn run(arguments: &CheckArguments, output: &Output) -> Result<ExitCod
     let checked = ranks::readings(snapshot, found.as_deref(), Some(&thresholds), view, &options)?;
     let mut options = report_options(view, output);
     options.device_memory = limits.memory();
-    view.write(&Place::here(), &checked, &mut options, output)?;
+    view.write(&StartFolder::here(), &checked, &mut options, output)?;
     Ok(exit_code(checked.verdict(), trust.exit_zero))
 }

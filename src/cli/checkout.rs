@@ -2,17 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::{env, fs};
 
 use anyhow::{Context as _, Result};
-use ptmem::stack::{Checkout, Code};
+use ptmem::stack::{Checkout, SnapshotCode};
 
-use super::place::Place;
-use super::sources;
+use super::place::StartFolder;
+
+/// The largest source file that is read.
+pub(super) const LARGEST: u64 = 1 << 20;
 
 /// Maps each recorded user file that exists in the checkout to its path below the root of the checkout.
-pub(super) fn files<'c>(place: &Place, codes: impl Iterator<Item = Code<'c>>) -> BTreeMap<String, String> {
+pub(super) fn files<'c>(
+    place: &StartFolder,
+    codes: impl Iterator<Item = SnapshotCode<'c>>,
+) -> BTreeMap<String, String> {
     let root = root(place);
     let mut files = BTreeMap::new();
     let mut last = None;
@@ -32,7 +37,7 @@ pub(super) fn files<'c>(place: &Place, codes: impl Iterator<Item = Code<'c>>) ->
 
 /// The checkout that labels are relative to: the workspace of a job, otherwise the repository around the place, otherwise the folder
 /// of the configuration; `None` without any of them.
-pub(crate) fn current(place: &Place, config: Option<PathBuf>) -> Checkout {
+pub(crate) fn current(place: &StartFolder, config: Option<PathBuf>) -> Checkout {
     let folder = workspace(place).or_else(|| repository(place)).or(config);
     let Some(root) = folder.and_then(|folder| fs::canonicalize(folder).ok()) else { return Checkout::default() };
     let name = root.to_string_lossy().into_owned();
@@ -71,18 +76,18 @@ fn is_of_code(name: &str, folder: &Path) -> bool {
 }
 
 /// The workspace of a job, otherwise the repository around a place, otherwise its folder.
-pub(super) fn root(place: &Place) -> PathBuf {
+pub(super) fn root(place: &StartFolder) -> PathBuf {
     workspace(place).or_else(|| repository(place)).unwrap_or_else(|| place.whole().unwrap_or_default())
 }
 
 /// The workspace of a job of GitHub Actions, which another checkout is no part of.
-fn workspace(place: &Place) -> Option<PathBuf> {
+fn workspace(place: &StartFolder) -> Option<PathBuf> {
     let workspace = env::var_os("GITHUB_WORKSPACE").filter(|workspace| !workspace.is_empty());
     workspace.filter(|_| place.is_here()).map(PathBuf::from)
 }
 
 /// The repository around a place.
-pub(crate) fn repository(place: &Place) -> Option<PathBuf> {
+pub(crate) fn repository(place: &StartFolder) -> Option<PathBuf> {
     around(&place.whole()?)
 }
 
@@ -106,7 +111,7 @@ pub(crate) fn paths_of(variable: &str) -> Vec<PathBuf> {
 fn find(root: &Path, recorded: &str) -> Option<String> {
     let root_name = root.to_string_lossy().replace('\\', "/");
     if let Some(rest) = recorded.strip_prefix(&root_name).and_then(|rest| rest.strip_prefix('/')) {
-        return sources::stays_inside(rest).then(|| rest.to_owned());
+        return stays_inside(rest).then(|| rest.to_owned());
     }
     let recorded = recorded.trim_start_matches("../");
     let starts = recorded.match_indices('/').map(|(at, _)| at + 1);
@@ -116,7 +121,7 @@ fn find(root: &Path, recorded: &str) -> Option<String> {
 
 /// True for a file below the root. Nobody learns from a report which files `.git` has.
 fn is_file(root: &Path, path: &str) -> bool {
-    !path.is_empty() && sources::stays_inside(path) && root.join(path).is_file()
+    !path.is_empty() && stays_inside(path) && root.join(path).is_file()
 }
 
 /// True if a file has the folder and the name of a tracked one below another folder: programs keep copies of their sources beside
@@ -124,6 +129,19 @@ fn is_file(root: &Path, path: &str) -> bool {
 pub(super) fn is_copy(path: &str, tracked: &BTreeSet<&str>) -> bool {
     let mut ends = path.match_indices('/').map(|(at, _)| &path[at + 1..]);
     ends.any(|end| end.contains('/') && tracked.contains(end))
+}
+
+/// A part of a path that stays in the checkout and out of `.git`.
+pub(super) fn part(component: Component<'_>) -> Option<&str> {
+    match component {
+        Component::Normal(name) => name.to_str().filter(|name| !name.eq_ignore_ascii_case(".git")),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
+    }
+}
+
+/// True for a path that stays in the checkout and out of `.git`.
+pub(super) fn stays_inside(path: &str) -> bool {
+    Path::new(path).components().all(|component| part(component).is_some())
 }
 
 #[cfg(test)]
@@ -145,5 +163,13 @@ mod tests {
         let tracked = ["src/a/x.py", "y.py"].into();
         assert!(is_copy("logs/1/src/a/x.py", &tracked));
         assert!(!is_copy("src/a/z.py", &tracked) && !is_copy("new/y.py", &tracked));
+    }
+
+    #[test]
+    fn no_path_leads_into_the_folder_of_the_repository() {
+        for path in [".git/config", "a/.GIT/b.py", "../a.py", "a/../.git/config", "/a.py"] {
+            assert!(!stays_inside(path), "{path}");
+        }
+        assert!(stays_inside("a/.github/b.py"));
     }
 }

@@ -14,7 +14,7 @@ use ptmem::verdict::{Day, Limits, Thresholds};
 
 use super::args::ConfigArguments;
 use super::git::Base;
-use super::place::Place;
+use super::place::StartFolder;
 use super::{checkout, input};
 
 /// Places of the configuration in a folder; the first that exists counts.
@@ -52,7 +52,7 @@ impl Loaded {
 }
 
 /// A file with a configuration.
-struct Found {
+struct FoundConfig {
     path: PathBuf,
     text: String,
     /// The folder that its paths begin at.
@@ -61,7 +61,7 @@ struct Found {
     around: PathBuf,
 }
 
-impl Found {
+impl FoundConfig {
     /// One that an option names.
     fn named(path: &Path, text: String) -> Self {
         let around = path.parent().map(Path::to_owned).unwrap_or_default();
@@ -70,12 +70,12 @@ impl Found {
 }
 
 /// The files among which a configuration is looked for.
-enum Tree<'b> {
-    Checkout(&'b Place),
+enum SearchedFiles<'b> {
+    Checkout(&'b StartFolder),
     Base(&'b Base),
 }
 
-impl Tree<'_> {
+impl SearchedFiles<'_> {
     /// The folders from the working directory up to the root of the repository.
     fn depth(&self) -> usize {
         match self {
@@ -107,14 +107,14 @@ impl Tree<'_> {
 
     /// The nearest configuration: in the working directory, otherwise in a folder above it, up to the root of the
     /// repository.
-    fn find(&self) -> Result<Option<Found>> {
+    fn find(&self) -> Result<Option<FoundConfig>> {
         for steps in 0..=self.depth() {
             let folder: PathBuf = std::iter::repeat_n("..", steps).collect();
             for place in PLACES {
                 let path = folder.join(place);
                 if let Some(text) = self.read(&path).with_context(|| path.display().to_string())? {
                     // The folder of `.github/ptmem.toml` is the one above.
-                    return Ok(Some(Found { path, text, around: folder.clone(), folder }));
+                    return Ok(Some(FoundConfig { path, text, around: folder.clone(), folder }));
                 }
             }
         }
@@ -124,34 +124,34 @@ impl Tree<'_> {
 
 /// The requested configuration, or the nearest one that is there.
 pub(crate) fn load(arguments: &ConfigArguments) -> Result<Config> {
-    Ok(load_at(&Place::here(), arguments)?.config)
+    Ok(load_at(&StartFolder::here(), arguments)?.config)
 }
 
 /// The requested configuration, or the nearest one of a place, with its folder.
-pub(crate) fn load_at(place: &Place, arguments: &ConfigArguments) -> Result<Loaded> {
+pub(crate) fn load_at(place: &StartFolder, arguments: &ConfigArguments) -> Result<Loaded> {
     match arguments.file() {
         None if arguments.is_none() => parse(place, None),
         Some(path) => {
             let text = read(path).with_context(|| path.display().to_string())?;
-            parse(place, Some(Found::named(path, text)))
+            parse(place, Some(FoundConfig::named(path, text)))
         }
-        None => parse(place, Tree::Checkout(place).find()?),
+        None => parse(place, SearchedFiles::Checkout(place).find()?),
     }
 }
 
 /// The configuration of the base: the same options, the same working directory, the same search.
-pub(crate) fn load_of_base(base: &Base, place: &Place, arguments: &ConfigArguments) -> Result<Loaded> {
+pub(crate) fn load_of_base(base: &Base, place: &StartFolder, arguments: &ConfigArguments) -> Result<Loaded> {
     if arguments.is_none() {
         return load_at(place, arguments);
     }
-    let tree = Tree::Base(base);
+    let tree = SearchedFiles::Base(base);
     let found = match arguments.file() {
         None => tree.find()?,
         // No change of the repository can change a file outside of it.
         Some(path) => match base.path_below_root(path) {
             None => return load_at(place, arguments),
             Some(below) => match named_in_base(base, &below)? {
-                Some(text) => Some(Found::named(path, text)),
+                Some(text) => Some(FoundConfig::named(path, text)),
                 // The base may have had it in its usual place.
                 None => Some(tree.find()?.with_context(|| format!("it has no {}", path.display()))?),
             },
@@ -169,8 +169,8 @@ fn named_in_base(base: &Base, path: &str) -> Result<Option<String>> {
     bytes.map(text_of).transpose()
 }
 
-fn parse(place: &Place, found: Option<Found>) -> Result<Loaded> {
-    let Some(Found { path, text, folder, around }) = found else {
+fn parse(place: &StartFolder, found: Option<FoundConfig>) -> Result<Loaded> {
+    let Some(FoundConfig { path, text, folder, around }) = found else {
         let mut none = Loaded::default();
         none.config.rules.checkout = checkout::current(place, None);
         return Ok(none);

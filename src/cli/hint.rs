@@ -1,76 +1,13 @@
-//! Hints for command lines that other tools would understand, and options that help with errors of the library.
+//! Hints for command lines that other tools would understand.
 
-use std::error::Error;
 use std::ffi::OsString;
 use std::path::Path;
 
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use ptmem::input::Document;
-use ptmem::profile::{self, Lack, saved};
-use ptmem::verdict::HeadroomError;
 use strsim::osa_distance;
 
 use super::args::Arguments;
-
-/// An error with its causes, and the option that helps, if there is one.
-pub(crate) fn explained(error: &anyhow::Error) -> String {
-    with_hint(format!("{error:#}"), error)
-}
-
-/// The first cause of an error, and the option that helps, if there is one.
-pub(crate) fn explained_cause(error: &anyhow::Error) -> String {
-    with_hint(error.root_cause().to_string(), error)
-}
-
-fn with_hint(text: String, error: &anyhow::Error) -> String {
-    match error.chain().find_map(of_cause) {
-        Some(hint) => format!("{text}; {hint}"),
-        None => text,
-    }
-}
-
-fn of_cause(cause: &(dyn Error + 'static)) -> Option<&'static str> {
-    if let Some(error) = cause.downcast_ref::<profile::Error>() {
-        return of_profile(error);
-    }
-    Some(match cause.downcast_ref::<HeadroomError>()? {
-        HeadroomError::UnknownMemory => "give --device-memory, such as 80GiB, or device-memory in ptmem.toml",
-        HeadroomError::TooLarge { .. } => "give less to --min-headroom",
-    })
-}
-
-fn of_profile(error: &profile::Error) -> Option<&'static str> {
-    if error.too_large().is_some() {
-        return Some("allow more if you trust the input, with max-input = \"64GiB\" in ptmem.toml");
-    }
-    match error {
-        profile::Error::NoDevice { known, .. } if !known.is_empty() => Some("give one of its devices to --device"),
-        profile::Error::Undivided { lack, .. } => Some(of_lack(lack)),
-        profile::Error::Saved(error) => of_saved(error),
-        _ => None,
-    }
-}
-
-/// Another way to divide a history.
-fn of_lack(lack: &Lack) -> &'static str {
-    match lack {
-        Lack::Times => "try --every 1000events",
-        Lack::AllTimes => "give the snapshot itself, or try --every 1000events",
-        Lack::Steps | Lack::StepsNamed(_) => "name the steps with --step PATTERN, or try --every 1000events",
-    }
-}
-
-fn of_saved(error: &saved::Error) -> Option<&'static str> {
-    match error {
-        saved::Error::NotAProfile(Document::EarlierProfile) => {
-            Some("'ptmem profile SNAPSHOT -o FILE' writes a new one")
-        }
-        saved::Error::Json(_) | saved::Error::NotAProfile(_) => Some("'ptmem profile SNAPSHOT -o FILE' saves one"),
-        saved::Error::Damaged(_) => Some("'ptmem profile SNAPSHOT -o FILE' writes it"),
-        _ => None,
-    }
-}
 
 /// Probable meaning of a command line that clap refuses.
 pub(crate) fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<String> {

@@ -15,7 +15,7 @@ use ptmem_base::text::did_you_mean;
 use super::advice;
 use super::output::folder_of;
 use super::progress::ProgressReader;
-use super::shell::word;
+use super::words::word;
 
 /// Reads two snapshots, at the same time if requested.
 pub(crate) fn profiles(files: Sides<&Path>, options: &ReadOptions, parallel: bool) -> Result<Sides<Profile>> {
@@ -88,7 +88,7 @@ fn profile_of_case(cases: &Cases, file: &Path, path: &Path, options: ReadOptions
     profile::read_case(cases, source, options).context(shown)
 }
 
-fn read<T>(path: &Path, read: impl FnOnce(&mut dyn Read) -> Result<T, profile::Error>) -> Result<T> {
+fn read<T>(path: &Path, read: impl FnOnce(&mut dyn Read) -> Result<T, profile::ProfileError>) -> Result<T> {
     if path.as_os_str() == "-" {
         return read(&mut ProgressReader::new(io::stdin().lock(), None)).context("standard input");
     }

@@ -9,16 +9,16 @@ use std::str::FromStr;
 use anyhow::{Result, bail};
 use clap::Args;
 use ptmem::config::Config;
-use ptmem::leak::{self, LeakOptions, Search, Wanted};
+use ptmem::leak::{self, LeakOptions, Search, WantedSteps};
 use ptmem::pattern::Pattern;
 use ptmem::profile::ReadOptions;
 use ptmem::units::parse_size;
-use ptmem::verdict::{self, JudgedSearch, LeakGate, LeakLimit, LeakLimits, Node, Rank};
+use ptmem::verdict::{self, GateNode, JudgedSearch, LeakGate, LeakLimit, LeakLimits, Rank};
 
-use super::args::{ConfigArguments, DeviceArguments, Grouping, Trust, View, heading, value};
+use super::args::{ConfigArguments, DeviceArguments, GroupingArguments, Trust, ViewArguments, heading, value};
 use super::output::{self, Output};
-use super::place::Place;
-use super::ranks::{self, Found, RankRule};
+use super::place::StartFolder;
+use super::ranks::{self, FoundFile, RankRule};
 use super::report::report_options;
 use super::series::{self, SeriesOrder};
 use super::{advice, config, input, modes};
@@ -65,7 +65,7 @@ pub(crate) struct LeakArguments {
     #[arg(long, value_enum, value_name = "ORDER", help_heading = heading::LEAK)]
     order: Option<SeriesOrder>,
     #[command(flatten, next_help_heading = heading::LEAK)]
-    grouping: Grouping,
+    grouping: GroupingArguments,
     #[command(flatten)]
     trust: Trust,
     #[command(flatten)]
@@ -73,16 +73,16 @@ pub(crate) struct LeakArguments {
     #[command(flatten, next_help_heading = heading::OUTPUT)]
     device: DeviceArguments,
     #[command(flatten)]
-    view: View,
+    view: ViewArguments,
 }
 
 /// Snapshots of one process, in order.
-struct Run {
+struct ProcessSnapshots {
     rank: Option<Rank>,
-    files: Vec<Found>,
+    files: Vec<FoundFile>,
 }
 
-impl Run {
+impl ProcessSnapshots {
     /// The size of the largest file.
     fn largest_file(&self) -> u64 {
         self.files.iter().map(|file| ranks::size(&file.path)).max().unwrap_or(0)
@@ -103,9 +103,9 @@ impl Run {
 /// The options by which leaks are looked for.
 fn options(arguments: &LeakArguments, config: &Config) -> LeakOptions {
     let steps = match (&arguments.step, arguments.windows) {
-        (Some(pattern), _) => Wanted::Named(pattern.clone()),
-        (None, Some(count)) => Wanted::Windows(count),
-        (None, None) => Wanted::Any,
+        (Some(pattern), _) => WantedSteps::Named(pattern.clone()),
+        (None, Some(count)) => WantedSteps::Windows(count),
+        (None, None) => WantedSteps::Any,
     };
     let reading = arguments.grouping.reading(config);
     LeakOptions {
@@ -120,7 +120,7 @@ fn options(arguments: &LeakArguments, config: &Config) -> LeakOptions {
 }
 
 /// How leaks are looked for, and judged.
-struct Request {
+struct LeakRequest {
     options: LeakOptions,
     order: Option<SeriesOrder>,
     limits: LeakLimits,
@@ -128,7 +128,7 @@ struct Request {
     jobs: Option<NonZeroUsize>,
 }
 
-impl Request {
+impl LeakRequest {
     fn of(arguments: &LeakArguments, config: &Config) -> Self {
         Self {
             options: options(arguments, config),
@@ -140,9 +140,9 @@ impl Request {
     }
 
     /// Looks for leaks, and judges what is found.
-    fn search(&self, runs: &[Run]) -> Result<LeakGate> {
+    fn search(&self, runs: &[ProcessSnapshots]) -> Result<LeakGate> {
         // The snapshots of a series are read one after the other.
-        let sizes: Vec<u64> = runs.iter().map(Run::largest_file).collect();
+        let sizes: Vec<u64> = runs.iter().map(ProcessSnapshots::largest_file).collect();
         let mut nodes = Vec::with_capacity(runs.len());
         ranks::in_order(
             ranks::jobs(self.jobs),
@@ -152,7 +152,7 @@ impl Request {
                 let judgement = verdict::judge_leaks(&search, self.limits, self.strict);
                 Ok(JudgedSearch { search, judgement })
             },
-            |_, finding| nodes.push(Node::One(finding)),
+            |_, finding| nodes.push(GateNode::One(finding)),
         )?;
         Ok(LeakGate { nodes })
     }
@@ -173,23 +173,23 @@ pub(super) fn judged(
         allow_oom: config.limits.allow_oom.unwrap_or_default(),
         ..LeakOptions::default()
     };
-    Request { options, order: None, limits: LeakLimits::default(), strict, jobs }.search(&runs(snapshots)?)
+    LeakRequest { options, order: None, limits: LeakLimits::default(), strict, jobs }.search(&runs(snapshots)?)
 }
 
 pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode> {
-    let loaded = config::load_at(&Place::here(), &arguments.config)?;
+    let loaded = config::load_at(&StartFolder::here(), &arguments.config)?;
     let runs = runs(&arguments.snapshots)?;
     let inputs = runs.iter().flat_map(|run| &run.files).map(|file| file.path.as_path());
     output::check_exports(&arguments.view.export, inputs.chain(arguments.config.file()))?;
     require_used(&arguments, &runs)?;
-    let gate = Request::of(&arguments, &loaded.config).search(&runs)?;
+    let gate = LeakRequest::of(&arguments, &loaded.config).search(&runs)?;
     let mut options = report_options(&arguments.view, output);
-    arguments.view.write(&Place::here(), &gate, &mut options, output)?;
-    Ok(super::exit_code(gate.verdict(), arguments.trust.exit_zero))
+    arguments.view.write(&StartFolder::here(), &gate, &mut options, output)?;
+    Ok(super::exit::exit_code(gate.verdict(), arguments.trust.exit_zero))
 }
 
 /// Refuses the options of a single recording for a series, and of a series for a single recording.
-fn require_used(arguments: &LeakArguments, runs: &[Run]) -> Result<()> {
+fn require_used(arguments: &LeakArguments, runs: &[ProcessSnapshots]) -> Result<()> {
     let has_series = runs.iter().any(|run| run.files.len() > 1);
     let has_single = runs.iter().any(|run| run.files.len() == 1);
     let of_single = "a series of snapshots is not divided into steps";
@@ -205,19 +205,19 @@ fn require_used(arguments: &LeakArguments, runs: &[Run]) -> Result<()> {
 }
 
 /// The snapshots by the rank that their names state; without ranks, all of them are of one process.
-fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
+fn runs(paths: &[PathBuf]) -> Result<Vec<ProcessSnapshots>> {
     if paths.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
         bail!("only one of the snapshots can come from standard input");
     }
     let found = ranks::files(paths)?;
     let rule = RankRule::of_series(&found);
-    let mut by_rank: BTreeMap<Option<Rank>, Vec<Found>> = BTreeMap::new();
+    let mut by_rank: BTreeMap<Option<Rank>, Vec<FoundFile>> = BTreeMap::new();
     for file in found {
         by_rank.entry(rule.rank(&file)).or_default().push(file);
     }
     if by_rank.len() == 1 {
         let files = by_rank.into_values().flatten().collect();
-        return Ok(vec![Run { rank: None, files }]);
+        return Ok(vec![ProcessSnapshots { rank: None, files }]);
     }
     if let Some(files) = by_rank.get(&None) {
         bail!(
@@ -234,7 +234,7 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
             few[0].path.display()
         );
     }
-    Ok(by_rank.into_iter().map(|(rank, files)| Run { rank, files }).collect())
+    Ok(by_rank.into_iter().map(|(rank, files)| ProcessSnapshots { rank, files }).collect())
 }
 
 fn search_steps(path: &Path, options: &LeakOptions) -> Result<Search> {
@@ -248,7 +248,7 @@ fn search_steps(path: &Path, options: &LeakOptions) -> Result<Search> {
     Ok(found)
 }
 
-fn search_series(files: &[Found], order: Option<SeriesOrder>, options: &LeakOptions) -> Result<Search> {
+fn search_series(files: &[FoundFile], order: Option<SeriesOrder>, options: &LeakOptions) -> Result<Search> {
     let series = series::read(files, order, &options.reading())?;
     let mut search = leak::over(&series.profiles, &series.skipped, options);
     search.diagnostics.extend(series.sorted);

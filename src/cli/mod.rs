@@ -10,12 +10,15 @@ mod check;
 pub(crate) mod checkout;
 pub(crate) mod config;
 pub(crate) mod diff;
+mod errors;
+pub(crate) mod exit;
 #[cfg(feature = "simulate")]
 mod gate;
 pub(crate) mod git;
 mod hint;
 pub(crate) mod input;
 mod leak;
+mod manual;
 pub(crate) mod modes;
 pub(crate) mod output;
 #[cfg(feature = "simulate")]
@@ -28,12 +31,12 @@ pub(crate) mod ranks;
 pub(crate) mod recorder;
 pub(crate) mod report;
 pub(crate) mod series;
-mod shell;
 mod show;
 #[cfg(feature = "simulate")]
 mod simulate;
 mod sources;
 mod surroundings;
+pub(crate) mod words;
 
 use std::env;
 use std::ffi::OsString;
@@ -42,13 +45,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser as _;
 use clap::error::ContextKind;
-use ptmem::verdict::Verdict;
 
 use args::{Arguments, Command};
-
-/// Exit code of everything that kept the tool from an answer: usage, unreadable or invalid input. The
-/// others belong to the verdict: [`ptmem::verdict::Verdict::exit_code`].
-const COULD_NOT_RUN: u8 = 2;
+use exit::COULD_NOT_RUN;
 
 /// Carries out the command line of this process.
 pub(crate) fn run() -> ExitCode {
@@ -60,7 +59,7 @@ pub(crate) fn run() -> ExitCode {
     match carry_out(arguments) {
         Ok(code) => code,
         Err(error) => {
-            output::print_error(&hint::explained(&error));
+            output::print_error(&errors::explained(&error));
             ExitCode::from(COULD_NOT_RUN)
         }
     }
@@ -99,16 +98,7 @@ fn carry_out(arguments: Arguments) -> Result<ExitCode> {
         #[cfg(feature = "simulate")]
         Command::Pip(arguments) => pip::run(&arguments),
         Command::Leaf(leaf) => leaf.run(&output),
-        Command::Completions { shell } => shell::completions(shell, &output),
-        Command::Man { command } => shell::man(command.as_deref(), &output),
+        Command::Completions { shell } => manual::completions(shell, &output),
+        Command::Man { command } => manual::man(command.as_deref(), &output),
     }
-}
-
-pub(crate) fn exit_code(verdict: Verdict, exit_zero: bool) -> ExitCode {
-    ExitCode::from(if exit_zero { 0 } else { verdict.exit_code() })
-}
-
-/// A number of things, in words.
-pub(crate) fn many(number: usize, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }

@@ -16,8 +16,8 @@ use clap::{Args, Subcommand};
 use serde::Deserialize;
 use tempfile::NamedTempFile;
 
-use super::many;
 use super::output::print_note;
+use super::words::many;
 
 #[derive(Debug, Args)]
 pub(crate) struct PipArguments {
@@ -215,17 +215,17 @@ fn planned_by_uv(output: &Output) -> Vec<Package> {
 
 /// The part of pip's report that is used.
 #[derive(Deserialize)]
-struct Report {
-    install: Vec<Planned>,
+struct PipReport {
+    install: Vec<PlannedInstall>,
 }
 
 #[derive(Deserialize)]
-struct Planned {
+struct PlannedInstall {
     metadata: Package,
 }
 
 fn reported_by_pip(output: &Output) -> Result<Vec<Package>> {
-    let report: Report = serde_json::from_slice(&output.stdout)
+    let report: PipReport = serde_json::from_slice(&output.stdout)
         .context("pip: its report of what it would install cannot be read; expected that of pip 22.2 or later")?;
     Ok(report.install.into_iter().map(|planned| planned.metadata).collect())
 }

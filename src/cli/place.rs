@@ -9,12 +9,12 @@ use super::git::git;
 
 /// A folder from which files, the configuration and the repository are looked for.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Place {
+pub(crate) struct StartFolder {
     /// Empty for the working directory.
     folder: PathBuf,
 }
 
-impl Place {
+impl StartFolder {
     /// The working directory.
     pub(crate) fn here() -> Self {
         Self::default()

@@ -36,11 +36,11 @@ pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Resul
         bail!("{}: is the snapshot itself; expected another file to write to", arguments.output.display());
     }
     if arguments.output.as_os_str() == "-" {
-        let text = saved::text_of(&profile, &profile.raises).map_err(profile::Error::from)?;
+        let text = saved::text_of(&profile, &profile.raises).map_err(profile::ProfileError::from)?;
         output.write(&arguments.output, |out| out.write_all(text.as_bytes()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let bytes = saved::bytes_of(&profile, &profile.raises).map_err(profile::Error::from)?;
+    let bytes = saved::bytes_of(&profile, &profile.raises).map_err(profile::ProfileError::from)?;
     output.write(&arguments.output, |out| out.write_all(&bytes))?;
     let [written, read] = [bytes.len() as u64, profile.source.bytes].map(Size);
     let packed =
@@ -54,5 +54,5 @@ pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Resul
 pub(super) fn save(snapshot: &std::path::Path, file: &std::path::Path, config: &ptmem::config::Config) -> Result<()> {
     let options = profile::ReadOptions { rules: config.rules.clone(), ..config.reading() };
     let profile = input::profile(snapshot, &options)?;
-    output::write_file(file, &saved::bytes_of(&profile, &profile.raises).map_err(profile::Error::from)?)
+    output::write_file(file, &saved::bytes_of(&profile, &profile.raises).map_err(profile::ProfileError::from)?)
 }

@@ -7,9 +7,9 @@ use ptmem::budget::DeviceMemory;
 use ptmem::profile::ReadOptions;
 use ptmem::report::{self, Format, MarkdownOptions, Report, TableOptions};
 
-use super::args::{StudyArguments, StudyView, View};
+use super::args::{StudyArguments, StudyView, ViewArguments};
 use super::output::{Output, check_exports};
-use super::place::Place;
+use super::place::StartFolder;
 use super::{checkout, config, sources, surroundings};
 
 /// How readers see what a table leaves out.
@@ -27,14 +27,14 @@ fn basic_options(top: usize, is_verbose: bool, max_bytes: usize, output: &Output
 }
 
 /// The options of reports on one profile, or on a before and an after.
-pub(crate) fn report_options(view: &View, output: &Output) -> report::RenderOptions {
+pub(crate) fn report_options(view: &ViewArguments, output: &Output) -> report::RenderOptions {
     let basic = basic_options(view.top, view.verbose, report::MOST_COMMENT_BYTES, output);
     report::RenderOptions { source: view.source, ..basic }
 }
 
-impl View {
+impl ViewArguments {
     /// Reads the sources that the requested formats show.
-    pub(crate) fn prepare(&self, place: &Place, report: &dyn Report, options: &mut report::RenderOptions) {
+    pub(crate) fn prepare(&self, place: &StartFolder, report: &dyn Report, options: &mut report::RenderOptions) {
         let formats: Vec<Format> = self.formats().collect();
         self.prepare_for(&formats, place, report, options);
     }
@@ -43,7 +43,7 @@ impl View {
     pub(crate) fn prepare_for(
         &self,
         formats: &[Format],
-        place: &Place,
+        place: &StartFolder,
         report: &dyn Report,
         options: &mut report::RenderOptions,
     ) {
@@ -58,7 +58,7 @@ impl View {
     /// Writes the requested files, and prints the report.
     pub(crate) fn write(
         &self,
-        place: &Place,
+        place: &StartFolder,
         report: &dyn Report,
         options: &mut report::RenderOptions,
         output: &Output,

@@ -7,8 +7,8 @@ use clap::ValueEnum;
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::profile::{Profile, ReadOptions};
 
-use super::ranks::{self, Found};
-use super::{advice, hint, input, output};
+use super::ranks::{self, FoundFile};
+use super::{advice, errors, input, output};
 
 /// The order of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -34,7 +34,7 @@ pub(crate) struct Series {
 ///
 /// # Errors
 /// Where no file can be read, one that was named cannot be, one is given twice, or names and times disagree.
-pub(crate) fn read(files: &[Found], order: Option<SeriesOrder>, reading: &ReadOptions) -> Result<Series> {
+pub(crate) fn read(files: &[FoundFile], order: Option<SeriesOrder>, reading: &ReadOptions) -> Result<Series> {
     let mut members = Vec::new();
     let mut skipped = Vec::new();
     let mut first_error = None;
@@ -45,9 +45,9 @@ pub(crate) fn read(files: &[Found], order: Option<SeriesOrder>, reading: &ReadOp
             bail!("{}: is given twice; expected different snapshots, in order", path.display());
         }
         match input::profile(path, reading) {
-            Ok(profile) => members.push(Member::new(file, profile)),
+            Ok(profile) => members.push(SeriesMember::new(file, profile)),
             Err(error) if !file.is_named => {
-                skipped.push((path.display().to_string(), hint::explained_cause(&error)));
+                skipped.push((path.display().to_string(), errors::explained_cause(&error)));
                 first_error.get_or_insert(error);
             }
             Err(error) => return Err(error),
@@ -61,18 +61,18 @@ pub(crate) fn read(files: &[Found], order: Option<SeriesOrder>, reading: &ReadOp
 }
 
 /// True if files are in the order of their names, as those of a directory are.
-pub(crate) fn is_in_order_of_names(files: &[Found]) -> bool {
+pub(crate) fn is_in_order_of_names(files: &[FoundFile]) -> bool {
     files.is_sorted_by(|a, b| ranks::natural(&path_of(a), &path_of(b)).is_le())
 }
 
 /// A recording that was read.
-struct Member {
+struct SeriesMember {
     path: String,
     profile: Profile,
 }
 
-impl Member {
-    fn new(file: &Found, profile: Profile) -> Self {
+impl SeriesMember {
+    fn new(file: &FoundFile, profile: Profile) -> Self {
         Self { path: path_of(file), profile: prepared(profile) }
     }
 
@@ -90,7 +90,7 @@ pub(crate) fn prepared(mut profile: Profile) -> Profile {
 }
 
 /// The path of a file, with folders parted by `/`.
-fn path_of(file: &Found) -> String {
+fn path_of(file: &FoundFile) -> String {
     file.path.to_string_lossy().replace('\\', "/")
 }
 
@@ -98,16 +98,16 @@ fn path_of(file: &Found) -> String {
 ///
 /// # Errors
 /// Where numbers in the names state another order than the times.
-fn sort(members: &mut [Member], order: Option<SeriesOrder>) -> Result<Option<Diagnostic>> {
+fn sort(members: &mut [SeriesMember], order: Option<SeriesOrder>) -> Result<Option<Diagnostic>> {
     let have_times = members.iter().all(|member| member.time().is_some());
-    if order == Some(SeriesOrder::Given) || !have_times || members.is_sorted_by_key(Member::time) {
+    if order == Some(SeriesOrder::Given) || !have_times || members.is_sorted_by_key(SeriesMember::time) {
         return Ok(None);
     }
     members.sort_by(|a, b| ranks::natural(&a.path, &b.path));
     if order.is_none() && ranks::differ_in_numbers(members.iter().map(|member| &*member.path)) {
         require_agreement(members)?;
     }
-    members.sort_by_key(Member::time);
+    members.sort_by_key(SeriesMember::time);
     let [first, last] = [members.first(), members.last()].map(|end| end.map_or("", |member| &*member.path));
     let message = format!(
         "the files were given in another order than they were recorded in; sorted by their recorded times, from {first} to {last}"
@@ -116,7 +116,7 @@ fn sort(members: &mut [Member], order: Option<SeriesOrder>) -> Result<Option<Dia
 }
 
 /// Refuses members in the order of the numbers in their names that were recorded in another order.
-fn require_agreement(members: &[Member]) -> Result<()> {
+fn require_agreement(members: &[SeriesMember]) -> Result<()> {
     let Some(pair) = members.windows(2).find(|pair| pair[0].time() > pair[1].time()) else { return Ok(()) };
     bail!(
         "{} was recorded before {}, against the numbers in their names; expected a series in which both agree: --order \

@@ -9,9 +9,9 @@ use clap::Args;
 use ptmem::pattern::Pattern;
 use ptmem::profile::{self, Every};
 
-use super::args::{ConfigArguments, DeviceArguments, Stacks, TreeArguments, View, heading};
+use super::args::{ConfigArguments, DeviceArguments, StackArguments, TreeArguments, ViewArguments, heading};
 use super::output::Output;
-use super::place::Place;
+use super::place::StartFolder;
 use super::report::report_options;
 use super::{config, ranks};
 
@@ -21,7 +21,7 @@ pub(crate) struct ShowArguments {
     /// one file per rank
     snapshot: PathBuf,
     #[command(flatten, next_help_heading = heading::SHOWN)]
-    stacks: Stacks,
+    stacks: StackArguments,
     #[command(flatten, next_help_heading = heading::SHOWN)]
     phases: ShowPhases,
     #[command(flatten, next_help_heading = heading::SHOWN)]
@@ -31,7 +31,7 @@ pub(crate) struct ShowArguments {
     #[command(flatten)]
     config: ConfigArguments,
     #[command(flatten)]
-    view: View,
+    view: ViewArguments,
 }
 
 /// Phases and equal parts of one history.
@@ -77,6 +77,6 @@ pub(super) fn run(arguments: ShowArguments, output: &Output) -> Result<ExitCode>
     if let Some(only) = readings.only_mut() {
         only.profile.note_lack_of_modules();
     }
-    arguments.view.write(&Place::here(), &readings, &mut options, output)?;
+    arguments.view.write(&StartFolder::here(), &readings, &mut options, output)?;
     Ok(ExitCode::SUCCESS)
 }

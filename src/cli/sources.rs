@@ -5,22 +5,20 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Component, Path};
+use std::path::Path;
 
-use super::place::Place;
+use super::checkout::{LARGEST, part};
+use super::place::StartFolder;
 use super::{checkout, git};
 
 /// The endings of the files that are read.
 const ENDINGS: [&str; 3] = ["py", "pyx", "ipynb"];
 
-/// The largest source file that is read.
-pub(super) const LARGEST: u64 = 1 << 20;
-
 /// The most bytes of source that are kept.
 const MOST: usize = 16 << 20;
 
 /// A file of the checkout.
-struct Source {
+struct CheckoutFile {
     /// The path from the root of the checkout that leads to it.
     path: String,
     /// Its path from there without links.
@@ -30,7 +28,7 @@ struct Source {
 
 /// The lines of files of the checkout, by their paths from its root. Omitted files do not appear in reports.
 pub(super) fn read<'p>(
-    place: &Place,
+    place: &StartFolder,
     paths: impl Iterator<Item = &'p str>,
     is_asked_for: bool,
 ) -> BTreeMap<String, Vec<String>> {
@@ -38,7 +36,7 @@ pub(super) fn read<'p>(
     let mut sources = Vec::new();
     let mut bytes = 0;
     for path in paths {
-        let Some(source) = Source::read(&root, path).filter(|source| bytes + source.text.len() <= MOST) else {
+        let Some(source) = CheckoutFile::read(&root, path).filter(|source| bytes + source.text.len() <= MOST) else {
             continue;
         };
         bytes += source.text.len();
@@ -59,7 +57,7 @@ pub(super) fn read<'p>(
     shown.map(|source| (source.path.clone(), source.text.lines().map(str::to_owned).collect())).collect()
 }
 
-impl Source {
+impl CheckoutFile {
     /// Reads a file, unless it is one that is never read.
     fn read(root: &Path, path: &str) -> Option<Self> {
         let file = fs::canonicalize(root.join(path)).ok()?;
@@ -75,19 +73,6 @@ fn path_of_code(path: &Path) -> Option<String> {
     let ending = path.extension()?.to_str()?;
     let parts: Option<Vec<&str>> = path.components().map(part).collect();
     ENDINGS.contains(&ending).then_some(parts?.join("/"))
-}
-
-/// A part of a path that stays in the checkout and out of `.git`.
-fn part(component: Component<'_>) -> Option<&str> {
-    match component {
-        Component::Normal(name) => name.to_str().filter(|name| !name.eq_ignore_ascii_case(".git")),
-        Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
-    }
-}
-
-/// True for a path that stays in the checkout and out of `.git`.
-pub(super) fn stays_inside(path: &str) -> bool {
-    Path::new(path).components().all(|component| part(component).is_some())
 }
 
 #[cfg(test)]
@@ -127,7 +112,7 @@ mod tests {
         for (path, resolved) in
             [("here.py", "here.py"), ("here.pyx", "here.pyx"), ("here.ipynb", "here.ipynb"), ("within.py", "here.py")]
         {
-            let source = Source::read(&repository, path).unwrap();
+            let source = CheckoutFile::read(&repository, path).unwrap();
             assert_eq!((source.resolved.as_str(), source.text.as_str()), (resolved, "x = 1"), "{path}");
         }
         for path in [
@@ -149,15 +134,7 @@ mod tests {
             "device.py",
             "/etc/passwd",
         ] {
-            assert!(Source::read(&repository, path).is_none(), "{path}");
+            assert!(CheckoutFile::read(&repository, path).is_none(), "{path}");
         }
-    }
-
-    #[test]
-    fn no_path_leads_into_the_folder_of_the_repository() {
-        for path in [".git/config", "a/.GIT/b.py", "../a.py", "a/../.git/config", "/a.py"] {
-            assert!(!stays_inside(path), "{path}");
-        }
-        assert!(stays_inside("a/.github/b.py"));
     }
 }

@@ -78,6 +78,37 @@ fn no_stage_imports_one_that_follows_it() {
 }
 
 /// A leaf goes with its folder and its two lines in the list: nothing else names its module.
+/// The name that a line declares, if it declares a type.
+fn declared(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let line = match line.strip_prefix("pub") {
+        Some(public) if public.starts_with('(') => public.split_once(") ")?.1,
+        Some(public) => public.trim_start(),
+        None => line,
+    };
+    let name = ["struct ", "enum ", "trait "].iter().find_map(|word| line.strip_prefix(word))?;
+    name.split(|letter: char| !letter.is_alphanumeric()).next().filter(|name| name.starts_with(char::is_uppercase))
+}
+
+/// Types that `ptmem simulate` and its library both declare, as they are built apart, and one that each system has for itself.
+const IN_TWO_PLACES: [&str; 6] = ["Addresses", "AnswerKind", "Events", "Running", "Settings", "Unsupported"];
+
+#[test]
+fn every_type_has_a_name_of_its_own() {
+    let mut places: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for folder in ["src", "crates"] {
+        for (path, text) in sources(&root().join(folder)) {
+            for name in text.lines().filter_map(declared) {
+                places.entry(name.to_owned()).or_default().push(path.clone());
+            }
+        }
+    }
+    assert!(places.len() > 900, "{}", places.len());
+    places.retain(|_, places| places.len() > 1);
+    let repeated: Vec<&str> = places.keys().map(String::as_str).collect();
+    assert_eq!(repeated, IN_TWO_PLACES, "{places:#?}");
+}
+
 #[test]
 fn a_leaf_is_named_by_its_folder_and_two_lines_alone() {
     let folders = std::fs::read_dir(root().join("src/leaves")).unwrap().map(|entry| entry.unwrap().path());

@@ -1,7 +1,7 @@
 //! Evaluation is told from training by what call stacks and backward passes show.
 
 use ptmem::diff::{self, DiffOptions, PhaseOptions};
-use ptmem::phase::Source;
+use ptmem::phase::PhaseSource;
 use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, Profile, ReadOptions};
 use ptmem::verdict::{Judgement, Thresholds, Verdict, judge_diff};
@@ -92,7 +92,7 @@ fn call(program: &mut Program, line: &str, bytes: u64) {
 
 /// The passes that are found, in order.
 fn passes(profile: &Profile) -> Vec<&str> {
-    let passes = profile.devices[0].phases.all.iter().filter(|phase| phase.source == Source::Pass);
+    let passes = profile.devices[0].phases.all.iter().filter(|phase| phase.source == PhaseSource::Pass);
     passes.map(|phase| &*phase.name).collect()
 }
 

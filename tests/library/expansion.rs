@@ -9,7 +9,7 @@ use crate::support::made::{self, Bomb, Choices, MOVE};
 use crate::support::pickle::{self, Value};
 use crate::support::{random, signed};
 
-fn read(text: &str, max_input: Option<u64>) -> Result<Profile, profile::Error> {
+fn read(text: &str, max_input: Option<u64>) -> Result<Profile, profile::ProfileError> {
     profile::read(text.as_bytes(), "x.json", ReadOptions { max_input, ..ReadOptions::default() })
 }
 

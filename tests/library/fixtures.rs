@@ -223,7 +223,7 @@ fn annotated_phases_have_the_events_of_the_story() {
         let mut numbers = HashMap::new();
         let mut found: Vec<_> = found
             .iter()
-            .filter(|phase| phase.source == phase::Source::Annotation)
+            .filter(|phase| phase.source == phase::PhaseSource::Annotation)
             .map(|phase| {
                 let number = numbers.entry(phase.name).or_insert(0_u64);
                 *number += 1;
@@ -278,7 +278,7 @@ fn rows_add_up_and_swapping_negates_them() {
                 for top in [0, 1, 3] {
                     for min_delta in [0, 1 << 20, u64::MAX] {
                         for unchanged in [false, true] {
-                            let listing = diff::Listing { top, min_delta, unchanged };
+                            let listing = diff::RowChoice { top, min_delta, unchanged };
                             let listed = diff::listed(&there.rows, listing, |_| false);
                             let listed: i128 = listed.iter().map(diff::Row::delta).sum();
                             assert_eq!(listed, sum, "{before} {after} by {by}, {listing:?}");

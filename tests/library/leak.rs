@@ -11,7 +11,7 @@ use ptmem::diagnostic::Code;
 use ptmem::diff::{self, DiffOptions};
 use ptmem::leak::{self, DeviceLeaks, LeakMetric, LeakOptions, Search};
 use ptmem::pattern::Pattern;
-use ptmem::phase::steps::{How, Wanted};
+use ptmem::phase::steps::{FoundBy, WantedSteps};
 use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, Moment, Profile, ReadOptions};
 use ptmem::stack::GroupBy;
@@ -109,8 +109,8 @@ fn steps_are_found_without_names() {
     {
         let of = |name: &str| search(&fixtures::folder().join(format!("{name}.pkl")), &LeakOptions::default());
         let (named, plain) = (of(named), of(plain));
-        assert_eq!(named.devices[0].how, Some(How::Named(how.to_owned())));
-        assert!(matches!(plain.devices[0].how, Some(How::Recurring(_))), "{:?}", plain.devices[0].how);
+        assert_eq!(named.devices[0].how, Some(FoundBy::Named(how.to_owned())));
+        assert!(matches!(plain.devices[0].how, Some(FoundBy::Recurring(_))), "{:?}", plain.devices[0].how);
         assert_eq!(named.devices[0].points.len(), plain.devices[0].points.len());
         let leaked = |search: &Search| search.leaks().map(|(_, leak)| leak.bytes_per_step).collect::<Vec<_>>();
         assert_eq!(leaked(&named), leaked(&plain));
@@ -423,7 +423,7 @@ fn steps_go_by_names_that_are_asked_for() {
         program.alloc("leak", "train:30", 512);
     }
     let named =
-        |glob: &str| LeakOptions { steps: Wanted::Named(Pattern::glob(glob).unwrap()), ..LeakOptions::default() };
+        |glob: &str| LeakOptions { steps: WantedSteps::Named(Pattern::glob(glob).unwrap()), ..LeakOptions::default() };
     let found = program.search(&named("*batch*"));
     assert_eq!(only_device(&found).points.len(), 9);
     assert_eq!(only_device(&found).points[3].name.to_string(), "{\"batch\": 3}");
@@ -434,7 +434,7 @@ fn steps_go_by_names_that_are_asked_for() {
     assert!(why.contains("'epoch*'") && why.contains("{\"batch\": 0}"), "{why}");
     assert_eq!(verdict(&found), Verdict::Inconclusive);
     // Equal parts.
-    let windows = LeakOptions { steps: Wanted::Windows(6), ..LeakOptions::default() };
+    let windows = LeakOptions { steps: WantedSteps::Windows(6), ..LeakOptions::default() };
     let found = program.search(&windows);
     assert_eq!((only_device(&found).points.len(), found.leaks().count()), (6, 1));
 }
@@ -463,7 +463,7 @@ fn a_step_may_call_several_optimizers() {
     let search = two_optimizers(10).search(&LeakOptions::default());
     let device = only_device(&search);
     assert_eq!(device.points.len(), 10);
-    assert_eq!(device.how, Some(How::Named("Optimizer.step#*, 2 to a step".to_owned())));
+    assert_eq!(device.how, Some(FoundBy::Named("Optimizer.step#*, 2 to a step".to_owned())));
     let [leak] = &device.leaks[..] else { panic!("{:#?}", device.leaks) };
     assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (2048, 8, 8));
 }

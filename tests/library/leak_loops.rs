@@ -3,7 +3,7 @@
 use crate::support::pickle;
 use crate::support::program::Program;
 use ptmem::leak::{self, LeakOptions, Search};
-use ptmem::phase::steps::{How, Wanted};
+use ptmem::phase::steps::{FoundBy, WantedSteps};
 use ptmem::profile;
 use ptmem::verdict::{Verdict, judge_leaks};
 use serde_json::json;
@@ -335,7 +335,7 @@ fn calls_alone(annotation: Option<&str>) -> Program {
 fn calls_that_allocate_alone_are_steps_where_they_are_annotated() {
     let found = calls_alone(Some("call")).search(&LeakOptions::default());
     let [(device, leak)] = &found.leaks().collect::<Vec<_>>()[..] else { panic!("{:#?}", found.devices) };
-    assert_eq!((device.how.clone(), leak.bytes_per_step), (Some(How::Named("call".to_owned())), 512 * 8));
+    assert_eq!((device.how.clone(), leak.bytes_per_step), (Some(FoundBy::Named("call".to_owned())), 512 * 8));
     // Without names they may be the layers of one call.
     let judgement = judge_leaks(&calls_alone(None).search(&LeakOptions::default()), 0, false);
     let line = judgement.headline().to_string();
@@ -346,7 +346,7 @@ fn calls_that_allocate_alone_are_steps_where_they_are_annotated() {
 
 /// The search in a program of 40 allocations whose recorder noted the outermost calls: which of these modules is called before
 /// the allocation of which number. A saved profile gives the same.
-fn search_of_calls(program: &Program, modules: &[&str], begins: &[[u64; 2]], steps: Wanted) -> Search {
+fn search_of_calls(program: &Program, modules: &[&str], begins: &[[u64; 2]], steps: WantedSteps) -> Search {
     let calls = json!([{"device": 0, "modules": modules, "begins": begins, "allocated": 40}]);
     let value = program.value().with("ptmem", json!({"format": 1, "calls": calls}));
     let options = LeakOptions { steps, ..LeakOptions::default() };
@@ -367,23 +367,23 @@ fn told(search: &Search) -> (Verdict, String) {
 #[test]
 fn noted_calls_of_the_outermost_module_are_steps() {
     let begins: Vec<[u64; 2]> = (0..20).map(|call| [call * 2, 0]).collect();
-    let found = search_of_calls(&calls_alone(None), &["Model"], &begins, Wanted::Any);
+    let found = search_of_calls(&calls_alone(None), &["Model"], &begins, WantedSteps::Any);
     let [(device, leak)] = &found.leaks().collect::<Vec<_>>()[..] else { panic!("{:#?}", found.devices) };
-    assert_eq!((device.how.clone(), leak.bytes_per_step), (Some(How::Called("Model".to_owned())), 512 * 8));
-    let parts = search_of_calls(&calls_alone(None), &["Model"], &begins, Wanted::Windows(5));
+    assert_eq!((device.how.clone(), leak.bytes_per_step), (Some(FoundBy::Called("Model".to_owned())), 512 * 8));
+    let parts = search_of_calls(&calls_alone(None), &["Model"], &begins, WantedSteps::Windows(5));
     assert_eq!(told(&parts).0, Verdict::Regression, "{parts:#?}");
 }
 
 #[test]
 fn layers_of_noted_calls_are_no_steps() {
-    for steps in [Wanted::Any, Wanted::Windows(5)] {
+    for steps in [WantedSteps::Any, WantedSteps::Windows(5)] {
         let (verdict, line) = told(&search_of_calls(&calls_alone(None), &["Model"], &[[0, 0], [20, 0]], steps));
         assert_eq!(verdict, Verdict::Inconclusive, "{line}");
         assert!(line.contains("Model, the outermost module, is called 2 times; record more calls"), "{line}");
     }
     // A function calls each of the layers once.
     let once: Vec<[u64; 2]> = (0..20).map(|call| [call * 2, call]).collect();
-    let (verdict, line) = told(&search_of_calls(&calls_alone(None), &["Layer"; 20], &once, Wanted::Any));
+    let (verdict, line) = told(&search_of_calls(&calls_alone(None), &["Layer"; 20], &once, WantedSteps::Any));
     assert_eq!(verdict, Verdict::Inconclusive, "{line}");
 }
 
@@ -392,6 +392,6 @@ fn a_step_of_training_is_more_than_a_call() {
     let mut program = calls_alone(None);
     program.alloc_under("gradient", &["/opt/torch/autograd/__init__.py:backward:354", MAIN], 4096);
     let begins: Vec<[u64; 2]> = (0..20).map(|call| [call * 2, 0]).collect();
-    let found = search_of_calls(&program, &["Model"], &begins, Wanted::Any);
-    assert_eq!(found.devices[0].how, Some(How::Windows));
+    let found = search_of_calls(&program, &["Model"], &begins, WantedSteps::Any);
+    assert_eq!(found.devices[0].how, Some(FoundBy::Windows));
 }

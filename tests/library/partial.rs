@@ -6,7 +6,7 @@ use ptmem::device::DeviceId;
 use ptmem::diff::{Side, Sides};
 use ptmem::profile::{self, InputKind, Profile, ReadOptions, Source};
 use ptmem::snapshot::{self, DeviceModules, Ending, EndingKind, RunFacts};
-use ptmem::verdict::{Accepted, Comparison, Node, Thresholds, Verdict};
+use ptmem::verdict::{Accepted, Comparison, GateNode, Thresholds, Verdict};
 
 /// The part of a run that is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +71,7 @@ fn compare([before, after]: Pair, limits: &Thresholds) -> Comparison {
     // Blocks of the program are small.
     let limits = Thresholds { min_delta: 0, ..limits.clone() };
     let gate = ptmem::compare(recorded(before.0, before.1), recorded(after.0, after.1), &limits);
-    let Node::One(pair) = gate.nodes.into_iter().next().unwrap() else { panic!("nothing is a job") };
+    let GateNode::One(pair) = gate.nodes.into_iter().next().unwrap() else { panic!("nothing is a job") };
     pair
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ptmem::align::{End, Missing};
+use ptmem::align::{End, MissingPart};
 use ptmem::diff::{self, Diff};
 use ptmem::patch::Patch;
 use ptmem::profile::{self, Profile, ReadOptions};
@@ -117,7 +117,7 @@ fn judge(diff: &Diff, limits: &[&str]) -> Judgement {
 }
 
 fn missing(diff: &Diff) -> Vec<(Side, End)> {
-    diff.devices[0].missing.iter().map(|&Missing { side, end, .. }| (side, end)).collect()
+    diff.devices[0].missing.iter().map(|&MissingPart { side, end, .. }| (side, end)).collect()
 }
 
 #[test]

@@ -4,7 +4,7 @@ use ptmem::device::DeviceId;
 use ptmem::profile::{DeviceProfile, InputKind, Profile, ReadOptions, Source, measure};
 use ptmem::replay::{self, Counter, Position};
 use ptmem::snapshot::Snapshot;
-use ptmem::trace::{Level, Window, WindowCounters};
+use ptmem::trace::{CounterLevels, Window, WindowCounters};
 
 use crate::support::cut::cut;
 use crate::support::fixtures;
@@ -28,13 +28,13 @@ fn assert_holds(counter: &Counter, start: u64, peak: u64, place: &str) {
 
 fn compare(device: &DeviceProfile, truth: &WindowCounters, place: &str) {
     let figures = &device.figures;
-    let Level { allocated, active, reserved } = truth.peak;
+    let CounterLevels { allocated, active, reserved } = truth.peak;
     assert_holds(&figures.allocated, truth.start.allocated, allocated, &format!("{place}: allocated"));
     assert_holds(&figures.active, truth.start.active, active, &format!("{place}: active"));
     assert_holds(&figures.reserved, truth.start.reserved, reserved, &format!("{place}: reserved"));
     let [allocated, active, reserved] =
         [figures.allocated, figures.active, figures.reserved].map(|counter| counter.end.unwrap());
-    let end = Level { allocated, active, reserved };
+    let end = CounterLevels { allocated, active, reserved };
     assert_eq!(end, truth.end, "{place}: end");
 }
 

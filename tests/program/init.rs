@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ptmem::config::{Config, Recording, Source};
+use ptmem::config::{Config, GateSource, Recording};
 use tempfile::TempDir;
 
 use crate::support::fixtures;
@@ -38,7 +38,7 @@ fn fixture(name: &str) -> String {
 fn gates(folder: &Path) -> Vec<(String, Recording)> {
     let config = Config::parse(&read(folder, "ptmem.toml")).unwrap();
     let recordings = config.gates.into_iter().map(|(name, rules)| match rules.source {
-        Source::Recorded(recording) => (name, recording),
+        GateSource::Recorded(recording) => (name, recording),
         other => panic!("{name}: {other:?}"),
     });
     recordings.collect()

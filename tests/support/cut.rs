@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ptmem::device::DeviceId;
-use ptmem::replay::{self, Position, Wanted};
+use ptmem::replay::{self, Position, WantedResults};
 use ptmem::snapshot::{Device, Event, Segment, Snapshot};
 
 /// The recording of these events of a device.
@@ -34,7 +34,8 @@ fn state(whole: &Snapshot, id: DeviceId, count: usize) -> Vec<Segment> {
     if count == device.events.len() {
         return device.segments.clone();
     }
-    let replay = replay::run_with(whole, id, device, Wanted { layout: true, ..Wanted::default() }).unwrap();
+    let replay =
+        replay::run_with(whole, id, device, WantedResults { layout: true, ..WantedResults::default() }).unwrap();
     let allocations: Vec<_> = replay.addresses.iter().copied().zip(&replay.allocations).collect();
     replay::state_at(whole, device, &allocations, Position::of_count(count))
 }

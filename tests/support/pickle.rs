@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 use std::io::Read;
 
-use ptmem::pickle::{self, Alike, Visitor};
+use ptmem::pickle::{self, AlikeDictionaries, Visitor};
 use rustc_hash::FxHashMap;
 
 /// A value as a test writes it down and compares it.
@@ -278,11 +278,11 @@ impl Visitor for Tree {
     }
 
     /// All dictionaries, which may differ in everything but texts: the reader has to see what it cannot skip.
-    fn shape(&self, dict: u32, items: &[u32]) -> Option<Alike<Self::Shape>> {
+    fn shape(&self, dict: u32, items: &[u32]) -> Option<AlikeDictionaries<Self::Shape>> {
         let is_whole = self.nodes[dict as usize] == Node::Dict(items.to_vec());
         let is_text = |item: u32| matches!(self.nodes[item as usize], Node::Leaf(Value::Str(_)));
         let varying: Vec<usize> = (0..items.len()).filter(|&at| !is_text(items[at])).collect();
-        (self.keeps_runs && is_whole).then(|| Alike { shape: (items.to_vec(), varying.clone()), varying })
+        (self.keeps_runs && is_whole).then(|| AlikeDictionaries { shape: (items.to_vec(), varying.clone()), varying })
     }
 
     fn update_alike(&mut self, dict: u32, (items, places): &Self::Shape, varying: &[u32]) -> bool {
@@ -294,7 +294,7 @@ impl Visitor for Tree {
 }
 
 /// Decodes with a tree.
-pub fn decode(source: impl Read, mut tree: Tree) -> Result<(Tree, u32), pickle::Error<Infallible>> {
+pub fn decode(source: impl Read, mut tree: Tree) -> Result<(Tree, u32), pickle::PickleError<Infallible>> {
     let root = pickle::read(source, &mut tree)?;
     Ok((tree, root))
 }

@@ -15,12 +15,12 @@ pub struct Pattern {
     /// The label that it may be, without the number of further lines behind it.
     label: String,
     /// The texts that it matches, or the reason why it is not a valid glob: a label may contain an unclosed bracket.
-    matched: Result<Matched, String>,
+    matched: Result<MatchedTexts, String>,
 }
 
 /// The texts that a pattern matches. Most patterns are labels, and need no glob.
 #[derive(Debug, Clone)]
-enum Matched {
+enum MatchedTexts {
     /// This one.
     Whole(String),
     /// All that contain it.
@@ -29,7 +29,7 @@ enum Matched {
     Glob(Box<(Glob, OnceLock<GlobMatcher>)>),
 }
 
-impl Matched {
+impl MatchedTexts {
     fn is_match(&self, text: &str) -> bool {
         match self {
             Self::Whole(whole) => whole == text,
@@ -126,9 +126,9 @@ impl Pattern {
         let label = without_more(text);
         let is_plain = !label.contains(['*', '?', '[', ']', '{', '}', '\\']);
         if is_plain {
-            return Self::new(text, Ok(Matched::Whole(label.to_owned())));
+            return Self::new(text, Ok(MatchedTexts::Whole(label.to_owned())));
         }
-        Self::new(text, glob(label, false).map(|glob| Matched::Glob(Box::new((glob, OnceLock::new())))))
+        Self::new(text, glob(label, false).map(|glob| MatchedTexts::Glob(Box::new((glob, OnceLock::new())))))
     }
 
     /// A glob that must match the whole text; without wildcards, a text that matches anywhere.
@@ -139,10 +139,10 @@ impl Pattern {
         if text.contains(['*', '?', '[', '{']) {
             return Self::glob(text);
         }
-        Self::new(text, Ok(Matched::Containing(without_more(text).to_owned())))
+        Self::new(text, Ok(MatchedTexts::Containing(without_more(text).to_owned())))
     }
 
-    fn new(text: &str, matched: Result<Matched, String>) -> Result<Self, ParsePatternError> {
+    fn new(text: &str, matched: Result<MatchedTexts, String>) -> Result<Self, ParsePatternError> {
         if text.is_empty() {
             return Err(ParsePatternError { pattern: String::new(), why: "it is empty".to_owned() });
         }
@@ -185,7 +185,7 @@ impl Pattern {
     }
 
     fn is_search(&self) -> bool {
-        matches!(self.matched, Ok(Matched::Containing(_)))
+        matches!(self.matched, Ok(MatchedTexts::Containing(_)))
     }
 
     /// True for a label that it is, character by character, with or without the number of further lines behind it.
@@ -203,7 +203,7 @@ impl Pattern {
     /// For people, where it matches nothing: the names that are nearest, and what is wrong with it as a glob.
     pub fn unmatched<'n>(&self, noun: &str, names: impl Iterator<Item = &'n str>) -> String {
         let names: Vec<&str> = names.collect();
-        if let Ok(Matched::Whole(part)) = &self.matched
+        if let Ok(MatchedTexts::Whole(part)) = &self.matched
             && let Some(name) = names.iter().find(|name| name.contains(part))
         {
             return format!("; '*{part}*' would match '{name}'");

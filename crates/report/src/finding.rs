@@ -10,13 +10,13 @@ use ptmem_base::units::{Delta, Size};
 use ptmem_compare::diff::{self, Destination, DeviceDiff, RowKind, Sides};
 use ptmem_compare::leak::{DeviceLeaks, LeakMetric};
 use ptmem_compare::patch::Edit;
-use ptmem_compare::tree::Frame;
+use ptmem_compare::tree::CallFrame;
 use ptmem_judge::verdict::{
-    self, About, Check, Comparison, Judged, Judgement, Level, Member, Outcome, Ranks, Suite, numbers,
+    self, Check, Comparison, Judged, Judgement, Level, LimitKind, Member, Outcome, Ranks, Suite, numbers,
 };
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{DeviceProfile, Profile, StackTotal};
-use ptmem_trace::stack::Code;
+use ptmem_trace::stack::SnapshotCode;
 use sha1::{Digest, Sha1};
 use strum::IntoEnumIterator;
 
@@ -35,16 +35,16 @@ pub struct ExplainedCheck<'a> {
     pub(super) check: &'a Check,
     /// The check in words.
     pub(super) sentence: String,
-    pub(super) explanation: Explanation<'a>,
+    pub(super) explanation: CheckExplanation<'a>,
 }
 
 /// The code that explains a check; `None` if the check passes or is inconclusive.
 #[derive(Debug, Default)]
-pub(super) struct Explanation<'a> {
+pub(super) struct CheckExplanation<'a> {
     /// The line of the user.
     pub(super) place: Option<Place>,
     /// The call stack there.
-    pub(super) stack: Option<(Code<'a>, StackId)>,
+    pub(super) stack: Option<(SnapshotCode<'a>, StackId)>,
     /// The stacks that changed most, or hold most, each in a line.
     pub(super) rows: Vec<String>,
 }
@@ -54,7 +54,7 @@ const MOST_ROWS: usize = 10;
 
 impl<'a> ExplainedCheck<'a> {
     /// A check of a judgement about devices that reports call `device`; all of them without one.
-    fn new(check: &'a Check, judgement: &Judgement, device: Option<String>, explanation: Explanation<'a>) -> Self {
+    fn new(check: &'a Check, judgement: &Judgement, device: Option<String>, explanation: CheckExplanation<'a>) -> Self {
         let sentence = printable(&judgement.sentence(check));
         let device = device.unwrap_or_else(|| "all devices".to_owned());
         Self { comparison: None, member: None, device, check, sentence, explanation }
@@ -84,15 +84,15 @@ pub(super) fn fingerprint(text: &str) -> String {
     HEXLOWER.encode(&Sha1::digest(text))
 }
 
-impl<'a> Explanation<'a> {
+impl<'a> CheckExplanation<'a> {
     /// A stack and its line.
-    fn of_stack(code: &Code<'a>, stack: Option<StackId>, options: &RenderOptions) -> Self {
+    fn of_stack(code: &SnapshotCode<'a>, stack: Option<StackId>, options: &RenderOptions) -> Self {
         let Some(stack) = stack else { return Self::default() };
         Self { place: user_place(code, stack, options), stack: Some((code.clone(), stack)), rows: Vec::new() }
     }
 
     /// The frames of the stack, the outermost first. There may be thousands of stacks: they are made when they are written.
-    pub(super) fn frames(&self, options: &RenderOptions) -> Vec<(Frame, Option<Place>)> {
+    pub(super) fn frames(&self, options: &RenderOptions) -> Vec<(CallFrame, Option<Place>)> {
         self.stack.as_ref().map(|(code, stack)| placed_frames(code, *stack, options)).unwrap_or_default()
     }
 }
@@ -132,19 +132,24 @@ pub(super) fn of_profile<'a>(
 }
 
 /// The stack that holds most, before all one with a line of the user.
-fn of_largest<'a>(check: &Check, device: &DeviceProfile, code: &Code<'a>, options: &RenderOptions) -> Explanation<'a> {
+fn of_largest<'a>(
+    check: &Check,
+    device: &DeviceProfile,
+    code: &SnapshotCode<'a>,
+    options: &RenderOptions,
+) -> CheckExplanation<'a> {
     if check.outcome != Outcome::Exceeded {
-        return Explanation::default();
+        return CheckExplanation::default();
     }
-    if check.about() == About::OutOfMemory {
-        return Explanation::of_stack(code, device.failed_stack(), options);
+    if check.kind() == LimitKind::OutOfMemory {
+        return CheckExplanation::of_stack(code, device.failed_stack(), options);
     }
     let totals = device.listed(MOST_ROWS, 1);
     let mut stacks = totals.iter().filter_map(StackTotal::stack);
     let of_user = stacks.find(|&stack| code.user_site(stack).is_some());
     let stack = of_user.or_else(|| totals.first().and_then(StackTotal::stack));
     let rows = totals.iter().map(|total| format!("{:>11}  {}", Size(total.at.bytes), printable(&total.label)));
-    Explanation { rows: rows.collect(), ..Explanation::of_stack(code, stack, options) }
+    CheckExplanation { rows: rows.collect(), ..CheckExplanation::of_stack(code, stack, options) }
 }
 
 /// The checks of leaks: each leak is a line of its own.
@@ -159,7 +164,7 @@ pub(super) fn of_search<'a>(found: &'a verdict::JudgedSearch, options: &RenderOp
         let stack = leak.and_then(|leak| stacks.get(&leak).copied().flatten());
         let name = device.map(|device| device.device.to_string());
         let rows = device.map(|device| leaking_together(check, device)).unwrap_or_default();
-        let explanation = Explanation { rows, ..Explanation::of_stack(&code, stack, options) };
+        let explanation = CheckExplanation { rows, ..CheckExplanation::of_stack(&code, stack, options) };
         ExplainedCheck::new(check, judgement, name, explanation)
     });
     findings.collect()
@@ -180,7 +185,7 @@ type RowsByKey<'d> = HashMap<(Option<DeviceId>, &'d str), &'d diff::Row>;
 /// The checks of a comparison.
 pub(super) fn of_comparison<'a>(
     of: &'a Comparison,
-    codes: &Sides<Code<'a>>,
+    codes: &Sides<SnapshotCode<'a>>,
     options: &RenderOptions,
 ) -> Vec<ExplainedCheck<'a>> {
     let Comparison { diff, judgement, .. } = of;
@@ -191,10 +196,10 @@ pub(super) fn of_comparison<'a>(
     let findings = judgement.checks.iter().map(|check| {
         let device = diff.devices.iter().find(|device| device.id() == check.device);
         let exceeded = device.filter(|_| check.outcome == Outcome::Exceeded);
-        let explanation = exceeded.map(|device| match check.about() {
-            About::OutOfMemory => {
+        let explanation = exceeded.map(|device| match check.kind() {
+            LimitKind::OutOfMemory => {
                 let after = device.index.after.map(|index| &diff.profiles.after.devices[index]);
-                Explanation::of_stack(&codes.after, after.and_then(DeviceProfile::failed_stack), options)
+                CheckExplanation::of_stack(&codes.after, after.and_then(DeviceProfile::failed_stack), options)
             }
             _ => of_growth(check, device, &rows, &codes.after, options),
         });
@@ -212,16 +217,16 @@ fn of_growth<'a>(
     check: &Check,
     device: &DeviceDiff,
     rows: &RowsByKey<'_>,
-    after: &Code<'a>,
+    after: &SnapshotCode<'a>,
     options: &RenderOptions,
-) -> Explanation<'a> {
+) -> CheckExplanation<'a> {
     let culprit = match check.key() {
         Some(key) => rows.get(&(check.device, key)).copied(),
         None if check.is_improvement() => None,
         None => grew_most(device, after),
     };
     let edit = check.edit.or(culprit.and_then(|row| row.edit)).and_then(|edit| device.edit(edit));
-    let mut explanation = Explanation::of_stack(after, culprit.and_then(|row| row.stack.after), options);
+    let mut explanation = CheckExplanation::of_stack(after, culprit.and_then(|row| row.stack.after), options);
     // GitHub shows an annotation among the lines of the change where it has one of them.
     if let Some(line) = edit.and_then(Edit::code_line) {
         explanation.place = Some(line);
@@ -243,7 +248,7 @@ fn changed_row(row: &diff::Row) -> String {
 }
 
 /// The stack that explains the growth of a figure: that which grew most, before all one with a line of the user.
-pub(super) fn grew_most<'d>(device: &'d DeviceDiff, after: &Code<'_>) -> Option<&'d diff::Row> {
+pub(super) fn grew_most<'d>(device: &'d DeviceDiff, after: &SnapshotCode<'_>) -> Option<&'d diff::Row> {
     let mut grew = device.rows.iter().filter(|row| row.kind == RowKind::Stack && row.delta() > 0);
     let first = grew.clone().next();
     grew.find(|row| row.stack.after.is_some_and(|stack| after.user_site(stack).is_some())).or(first)
@@ -253,7 +258,7 @@ pub(super) fn grew_most<'d>(device: &'d DeviceDiff, after: &Code<'_>) -> Option<
 fn of_ranks(ranks: &Ranks) -> impl Iterator<Item = ExplainedCheck<'_>> {
     let judgement = &ranks.judgement;
     judgement.checks.iter().map(move |check| {
-        let finding = ExplainedCheck::new(check, judgement, Some("all ranks".to_owned()), Explanation::default());
+        let finding = ExplainedCheck::new(check, judgement, Some("all ranks".to_owned()), CheckExplanation::default());
         ExplainedCheck { comparison: ranks.name.as_deref(), ..finding }
     })
 }

@@ -14,7 +14,7 @@ const MOST_PER_LEVEL: usize = 10;
 
 /// A command: an annotation of a line, or of the run.
 #[derive(Debug)]
-struct Command {
+struct WorkflowCommand {
     place: Option<Place>,
     title: String,
     message: String,
@@ -26,21 +26,21 @@ pub(super) fn render(report: &dyn Report, options: &RenderOptions) -> String {
     let findings = across_ranks(report.findings(options));
     let (errors, warnings): (Vec<_>, Vec<_>) =
         findings.iter().filter(|finding| finding.is_bad()).partition(|finding| finding.is_error());
-    let mut errors: Vec<Command> = errors.into_iter().map(Command::of_finding).collect();
+    let mut errors: Vec<WorkflowCommand> = errors.into_iter().map(WorkflowCommand::of_finding).collect();
     // Lines that another one has come last: several figures of one line say less than several lines.
     let mut seen = HashSet::new();
     errors.sort_by_cached_key(|command| !seen.insert(command.place.clone()));
-    let mut warnings: Vec<Command> = warnings.into_iter().map(Command::of_finding).collect();
+    let mut warnings: Vec<WorkflowCommand> = warnings.into_iter().map(WorkflowCommand::of_finding).collect();
     let summary = report.summary();
     let announcements = summary.announcements().into_iter();
     let (told, notices): (Vec<_>, Vec<_>) = announcements.partition(|of| of.severity() == Severity::Warning);
-    warnings.extend(told.into_iter().map(Command::of_diagnostic));
-    warnings.extend(summary.lacks_limits.then(Command::ungated));
-    let notices = notices.into_iter().map(Command::of_diagnostic).collect();
+    warnings.extend(told.into_iter().map(WorkflowCommand::of_diagnostic));
+    warnings.extend(summary.lacks_limits.then(WorkflowCommand::ungated));
+    let notices = notices.into_iter().map(WorkflowCommand::of_diagnostic).collect();
     level("error", errors) + &level("warning", warnings) + &level("notice", notices)
 }
 
-impl Command {
+impl WorkflowCommand {
     fn of_finding(finding: &ExplainedCheck<'_>) -> Self {
         let scope = finding.comparison.map(|name| format!(" ({name})")).unwrap_or_default();
         let rows = finding.explanation.rows.iter().map(|row| format!("\n{row}"));
@@ -78,10 +78,14 @@ impl Command {
 }
 
 /// The commands of a level. The last one that GitHub would show says how many it does not.
-fn level(level: &str, mut commands: Vec<Command>) -> String {
+fn level(level: &str, mut commands: Vec<WorkflowCommand>) -> String {
     if commands.len() > MOST_PER_LEVEL {
         let rest = commands.split_off(MOST_PER_LEVEL - 1).len();
-        commands.push(Command { place: None, title: "ptmem: more".to_owned(), message: format!("and {rest} more") });
+        commands.push(WorkflowCommand {
+            place: None,
+            title: "ptmem: more".to_owned(),
+            message: format!("and {rest} more"),
+        });
     }
     commands.iter().map(|command| command.text(level)).collect()
 }

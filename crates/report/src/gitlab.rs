@@ -29,7 +29,7 @@ pub(super) fn write(report: &dyn Report, options: &RenderOptions, out: &mut dyn 
 object! {
     Issue<'a>(finding: &'a ExplainedCheck<'a>, source: &'a str, repeats: u32) {
         description: description(finding),
-        check_name: format!("ptmem/{}", finding.check.about().name()),
+        check_name: format!("ptmem/{}", finding.check.kind().name()),
         // GitLab shows only one of the issues that share it.
         fingerprint: fingerprint(&format!("{}\0{repeats}", finding.identity())),
         severity: if finding.is_error() { "major" } else { "minor" },

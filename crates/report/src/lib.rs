@@ -35,11 +35,11 @@ use std::io::{self, Write};
 pub use ptmem_base::lines::wrap;
 pub use ptmem_base::text::printable;
 use ptmem_compare::budget::DeviceMemory;
-use ptmem_compare::diff::{self, DeviceDiff, Listing, Row};
+use ptmem_compare::diff::{self, DeviceDiff, Row, RowChoice};
 use ptmem_compare::tree as call_tree;
 use ptmem_judge::verdict::{Check, Comparison};
 use ptmem_trace::profile::{DeviceProfile, Occurrence};
-use ptmem_trace::stack::Code;
+use ptmem_trace::stack::SnapshotCode;
 use strum::{Display, IntoStaticStr, VariantArray};
 
 pub use finding::ExplainedCheck;
@@ -71,7 +71,7 @@ pub trait Report: fmt::Debug {
     }
 
     /// The code that it names lines of.
-    fn code(&self) -> Box<dyn Iterator<Item = Code<'_>> + '_> {
+    fn code(&self) -> Box<dyn Iterator<Item = SnapshotCode<'_>> + '_> {
         Box::new(std::iter::empty())
     }
 }
@@ -268,7 +268,7 @@ impl RenderOptions {
     fn listed(&self, comparison: &Comparison, device: &DeviceDiff) -> Vec<Row> {
         // A page has room for figures without a limit.
         let min_delta = if self.pictures { 0 } else { comparison.min_delta };
-        let listing = Listing { top: self.top(), min_delta, unchanged: self.unchanged };
+        let listing = RowChoice { top: self.top(), min_delta, unchanged: self.unchanged };
         diff::listed(&device.rows, listing, comparison.judgement.explanation(device))
     }
 

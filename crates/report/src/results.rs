@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use ptmem_judge::verdict::{Gate, Job, LeakGate, Reading, Readings};
 use ptmem_trace::profile::Profile;
-use ptmem_trace::stack::Code;
+use ptmem_trace::stack::SnapshotCode;
 
 use super::finding::{ExplainedCheck, of_comparison, of_profile, of_search, of_suite};
 use super::place::Codes;
@@ -39,7 +39,7 @@ impl Report for Gate {
         }
     }
 
-    fn code(&self) -> Box<dyn Iterator<Item = Code<'_>> + '_> {
+    fn code(&self) -> Box<dyn Iterator<Item = SnapshotCode<'_>> + '_> {
         Box::new(self.leaves().map(|of| of.diff.profiles.after.code()))
     }
 }
@@ -68,7 +68,7 @@ impl Report for LeakGate {
         }
     }
 
-    fn code(&self) -> Box<dyn Iterator<Item = Code<'_>> + '_> {
+    fn code(&self) -> Box<dyn Iterator<Item = SnapshotCode<'_>> + '_> {
         Box::new(self.leaves().map(|of| of.search.code()))
     }
 }
@@ -87,7 +87,7 @@ impl Report for Profile {
         Summary::of_profile(self, None)
     }
 
-    fn code(&self) -> Box<dyn Iterator<Item = Code<'_>> + '_> {
+    fn code(&self) -> Box<dyn Iterator<Item = SnapshotCode<'_>> + '_> {
         Box::new(std::iter::once_with(|| self.code()))
     }
 }
@@ -110,7 +110,7 @@ impl Report for Reading {
         Summary::of_profile(&self.profile, self.judgement.as_ref())
     }
 
-    fn code(&self) -> Box<dyn Iterator<Item = Code<'_>> + '_> {
+    fn code(&self) -> Box<dyn Iterator<Item = SnapshotCode<'_>> + '_> {
         Report::code(&self.profile)
     }
 }
@@ -148,7 +148,7 @@ impl Report for Readings {
         }
     }
 
-    fn code(&self) -> Box<dyn Iterator<Item = Code<'_>> + '_> {
+    fn code(&self) -> Box<dyn Iterator<Item = SnapshotCode<'_>> + '_> {
         Box::new(self.leaves().map(|of| of.profile.code()))
     }
 }

@@ -5,10 +5,10 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use ptmem_compare::tree::Frame;
-use ptmem_judge::verdict::About;
+use ptmem_compare::tree::CallFrame;
+use ptmem_judge::verdict::LimitKind;
 
-use super::finding::{ExplainedCheck, Explanation, across_ranks, fingerprint};
+use super::finding::{CheckExplanation, ExplainedCheck, across_ranks, fingerprint};
 use super::place::Place;
 use super::run::escaped_path;
 use super::{RenderOptions, Report};
@@ -58,19 +58,19 @@ object! {
 }
 
 /// The kinds of checks that results are about.
-fn rules(findings: &[ExplainedCheck<'_>]) -> Vec<About> {
+fn rules(findings: &[ExplainedCheck<'_>]) -> Vec<LimitKind> {
     let mut seen = HashSet::new();
-    findings.iter().map(|finding| finding.check.about()).filter(|about| seen.insert(*about)).collect()
+    findings.iter().map(|finding| finding.check.kind()).filter(|kind| seen.insert(*kind)).collect()
 }
 
 object! {
-    Rule(about: About) {
+    Rule(kind: LimitKind) {
         defaultConfiguration: one("level", "error"),
         fullDescription: one("text", format!(
-            "GPU memory: {}. The limit that was set for it is exceeded, or cannot be checked.", rule_description(about)
+            "GPU memory: {}. The limit that was set for it is exceeded, or cannot be checked.", kind.description()
         )),
-        id: about.name(),
-        shortDescription: one("text", format!("GPU memory: {}", rule_description(about))),
+        id: kind.name(),
+        shortDescription: one("text", format!("GPU memory: {}", kind.description())),
     }
 }
 
@@ -81,7 +81,7 @@ object! {
         message: one("text", &finding.sentence),
         partialFingerprints: one("ptmem/v1", fingerprint(&finding.identity())),
         properties: Properties(finding),
-        ruleId: finding.check.about().name(),
+        ruleId: finding.check.kind().name(),
         stacks?: finding.explanation.stack.is_some().then_some([Stack(&finding.explanation, options)]),
     }
 }
@@ -106,7 +106,7 @@ object! {
 
 object! {
     /// The frames in the order of the standard, innermost first.
-    Stack<'a>(explanation: &'a Explanation<'a>, options: &'a RenderOptions) {
+    Stack<'a>(explanation: &'a CheckExplanation<'a>, options: &'a RenderOptions) {
         frames: list(explanation.frames(options).iter().rev().take(MOST_FRAMES).map(|(frame, place)| {
             one("location", LocationOfFrame(frame, place.as_ref()))
         })),
@@ -115,7 +115,7 @@ object! {
 }
 
 object! {
-    LocationOfFrame<'a>(frame: &'a Frame, place: Option<&'a Place>) {
+    LocationOfFrame<'a>(frame: &'a CallFrame, place: Option<&'a Place>) {
         message: one("text", frame.text()),
         physicalLocation?: place.map(|place| Location(&place.path, Some(place.line))),
     }
@@ -133,25 +133,5 @@ object! {
     Artifact<'a>(path: &'a str, is_relative: bool) {
         uri: escaped_path(path),
         uriBaseId?: is_relative.then_some(ROOT),
-    }
-}
-
-fn rule_description(about: About) -> &'static str {
-    match about {
-        About::Metric(metric) => metric.description(),
-        About::Stacks => "bytes that one call stack holds",
-        About::StackHighest => "the most bytes that one call stack held at any moment",
-        About::Phases => "highest allocated bytes within a phase",
-        About::ReservedInPhases => "highest reserved bytes within a phase",
-        About::Modules => "bytes that one module holds with all its parts",
-        About::Pools => "bytes that the private pools of one name reserve at the end of the recording",
-        About::Outside => "bytes in use on the device outside of PyTorch's allocator at the dump",
-        About::Serving(figure) => figure.description(),
-        About::Imbalance => "the difference between the highest peak of all ranks and their median",
-        About::Ranks => "ranks that only one side has",
-        About::Leaks => "bytes that do not come back",
-        About::OutOfMemory => "memory that ran out",
-        About::Headroom => "bytes of the device that the reserved peak leaves free",
-        About::Growth => "growth that has no before to be compared with",
     }
 }

@@ -3,7 +3,7 @@
 use ptmem_base::python::{Functions, TAB, indent, is_code};
 use ptmem_base::text::{cut, printable};
 use ptmem_snapshot::snapshot::StackId;
-use ptmem_trace::stack::Code;
+use ptmem_trace::stack::SnapshotCode;
 
 use super::RenderOptions;
 use super::place::{self, Place};
@@ -25,7 +25,7 @@ pub(crate) struct Site {
 
 impl Site {
     /// The innermost line of the user on a stack, where the checkout has its file, or the recording if the source is asked for.
-    pub(super) fn new(code: &Code<'_>, stack: StackId, options: &RenderOptions) -> Option<Self> {
+    pub(super) fn new(code: &SnapshotCode<'_>, stack: StackId, options: &RenderOptions) -> Option<Self> {
         let frame = code.user_site(stack)?;
         let recorded = code.source(frame).filter(|_| options.source);
         if recorded.is_none() && !options.checkout.contains_key(code.file(frame)) {

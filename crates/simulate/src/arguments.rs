@@ -8,7 +8,7 @@ use std::str::FromStr;
 use clap::Args;
 use ptmem_base::units::{Size, parse_size};
 
-use crate::job::{Job, JobArguments};
+use crate::job::{JobArguments, PartialJob};
 use crate::{Addresses, Card, Compute, Events, LARGEST_MEMORY, MOST_GPUS, Settings, Unsupported};
 
 const EXIT_CODES: &str = include_str!("exit_codes.txt").trim_ascii_end();
@@ -63,7 +63,7 @@ pub struct SimulateArguments {
     /// allocated before these steps have call stacks, too. FILE.json gets only PyTorch's counters. Each rank of a job
     /// writes its own file: FILE with _rank0, _rank1 … before the suffix, or with {rank} replaced.
     #[arg(long, value_name = "FILE[,steps=N]", help_heading = "Output")]
-    pub(super) record: Option<Record>,
+    pub(super) record: Option<RecordedSnapshot>,
     /// Record the nn.Module and the purpose of each allocation: for --group-by module and --group-by purpose
     #[arg(long, requires = "record", help_heading = "Output")]
     pub(super) modules: bool,
@@ -72,8 +72,8 @@ pub struct SimulateArguments {
     pub(super) shapes: bool,
     /// Frames of the recorded call stacks: python leaves out those of C++, and with them the operators and the backward
     /// pass; it is faster
-    #[arg(long, requires = "record", value_enum, default_value_t = Stacks::All, value_name = "FRAMES", help_heading = "Output")]
-    pub(super) stacks: Stacks,
+    #[arg(long, requires = "record", value_enum, default_value_t = RecordedStacks::All, value_name = "FRAMES", help_heading = "Output")]
+    pub(super) stacks: RecordedStacks,
     /// Write a report of the run to FILE, as JSON
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(super) report: Option<PathBuf>,
@@ -83,7 +83,7 @@ pub struct SimulateArguments {
 }
 
 impl SimulateArguments {
-    pub(super) fn settings(&self, card: Card, job: Option<&Job>) -> Settings {
+    pub(super) fn settings(&self, card: Card, job: Option<&PartialJob>) -> Settings {
         Settings {
             card,
             gpus: self.gpus.unwrap_or(job.map_or(1, |job| job.per_node)),
@@ -145,7 +145,7 @@ impl FromStr for Gpu {
 
 /// Frames of recorded call stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Stacks {
+pub(crate) enum RecordedStacks {
     /// Those of Python and C++.
     All,
     /// Those of Python.
@@ -154,21 +154,21 @@ pub(crate) enum Stacks {
 
 /// A snapshot to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct RecordedSnapshot {
     pub(super) path: PathBuf,
-    pub(super) steps: Option<Steps>,
+    pub(super) steps: Option<StepRange>,
 }
 
 /// Steps of the optimizer, both included, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Steps {
+pub struct StepRange {
     pub(super) first: u64,
     pub(super) last: u64,
     /// Whether the program runs on after the last step.
     pub(super) continues: bool,
 }
 
-impl fmt::Display for Steps {
+impl fmt::Display for StepRange {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.last - self.first {
             0 => write!(out, "step {}", self.first),
@@ -178,7 +178,7 @@ impl fmt::Display for Steps {
     }
 }
 
-impl FromStr for Record {
+impl FromStr for RecordedSnapshot {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -193,7 +193,7 @@ impl FromStr for Record {
     }
 }
 
-impl FromStr for Steps {
+impl FromStr for StepRange {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -239,14 +239,14 @@ mod tests {
 
     #[test]
     fn a_recording_is_a_file_and_perhaps_steps() {
-        assert_eq!("a,b.pkl".parse(), Ok(Record { path: "a,b.pkl".into(), steps: None }));
-        let steps = Some(Steps { first: 2, last: 3, continues: false });
-        assert_eq!("x.pkl,steps=2..3".parse(), Ok(Record { path: "x.pkl".into(), steps }));
-        let continued = Some(Steps { first: 3, last: 3, continues: true });
-        assert_eq!("x,steps=3,continue".parse::<Record>().unwrap().steps, continued);
+        assert_eq!("a,b.pkl".parse(), Ok(RecordedSnapshot { path: "a,b.pkl".into(), steps: None }));
+        let steps = Some(StepRange { first: 2, last: 3, continues: false });
+        assert_eq!("x.pkl,steps=2..3".parse(), Ok(RecordedSnapshot { path: "x.pkl".into(), steps }));
+        let continued = Some(StepRange { first: 3, last: 3, continues: true });
+        assert_eq!("x,steps=3,continue".parse::<RecordedSnapshot>().unwrap().steps, continued);
         for wrong in ["x,steps=3,continues", "x,steps=", "x,steps=0", "x,steps=0..1", "x,steps=3..2", ",steps=1..2", ""]
         {
-            assert!(wrong.parse::<Record>().is_err(), "{wrong}");
+            assert!(wrong.parse::<RecordedSnapshot>().is_err(), "{wrong}");
         }
     }
 }

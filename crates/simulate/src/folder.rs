@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::arguments::Record;
+use crate::arguments::RecordedSnapshot;
 use crate::compiled::{empty_caches, has_compiled};
-use crate::fact::Fact;
+use crate::fact::CountedFact;
 use crate::ledger::Ledger;
 use crate::report::{Followed, PeerValue};
 use crate::stand_in::{PRELOADED, SONAMES, StandIn};
@@ -48,7 +48,7 @@ const OLD: Duration = Duration::from_secs(24 * 60 * 60);
 const LOCK: &str = "lock";
 
 /// The folder; it is removed with the value.
-pub(super) struct Folder {
+pub(super) struct TemporaryFolder {
     path: PathBuf,
     _lock: File,
 }
@@ -66,7 +66,7 @@ fn unless_set(variables: &'static [(&'static str, &'static str)]) -> impl Iterat
     unset.map(|(variable, value)| (*variable, value.into()))
 }
 
-impl Folder {
+impl TemporaryFolder {
     /// Creates the folder with its contents.
     pub(super) fn make() -> Result<Self> {
         let place = place()?;
@@ -90,7 +90,7 @@ impl Folder {
     }
 
     /// Variables that let a child find all of it. Search paths that are set already are kept behind.
-    pub(super) fn environment(&self, settings: &Settings, record: Option<&Record>) -> Result<Environment> {
+    pub(super) fn environment(&self, settings: &Settings, record: Option<&RecordedSnapshot>) -> Result<Environment> {
         let libraries = self.path.join("lib");
         let python = self.path.join("python");
         let ledger = self.path.join("ledger");
@@ -112,7 +112,7 @@ impl Folder {
         if let Ok(ptmem) = env::current_exe() {
             environment.push(("PTMEM_SIMULATE_PROGRAM", ptmem.into()));
         }
-        if let Some(Record { path, steps }) = record {
+        if let Some(RecordedSnapshot { path, steps }) = record {
             let path = std::path::absolute(path).with_context(|| format!("{}: no such folder", path.display()))?;
             let mut text = OsString::from(steps.map_or(";;".to_owned(), |steps| {
                 format!("{};{}{};", steps.first, steps.last, if steps.continues { "+" } else { "" })
@@ -155,7 +155,7 @@ impl Folder {
     /// Reasons for which the recording is not as requested.
     pub(super) fn problems(&self) -> Vec<String> {
         let mut problems: Vec<String> = self.notes("problems").into_keys().collect();
-        let used = Ledger::read(&self.ledger()).fact(Fact::AllocatingProcesses);
+        let used = Ledger::read(&self.ledger()).fact(CountedFact::AllocatingProcesses);
         let accounted = self.notes("accounted").len() as u64;
         if let missing @ 1.. = used.saturating_sub(accounted) {
             problems.push(format!(
@@ -182,7 +182,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TemporaryFolder {
     /// Workers of `torch.compile` that outlive their program may still write to the caches: then it takes more than one
     /// attempt.
     fn drop(&mut self) {
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn the_folder_is_private() {
         let place = tempfile::tempdir().unwrap();
-        let folder = Folder::make_in(place.path()).unwrap();
+        let folder = TemporaryFolder::make_in(place.path()).unwrap();
         assert_eq!(fs::metadata(&folder.path).unwrap().permissions().mode() & 0o777, 0o700);
     }
 
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn folders_of_runs_that_are_over_are_removed() {
         let place = tempfile::tempdir().unwrap();
-        let running = Folder::make_in(place.path()).unwrap();
+        let running = TemporaryFolder::make_in(place.path()).unwrap();
         let over = place.path().join("ptmem-simulate-over");
         let young = place.path().join("ptmem-simulate-young");
         let other = place.path().join("another-program");

@@ -9,14 +9,14 @@ use object::read::{NameOrOrdinal, ReadCache};
 
 /// Libraries and functions that a shared object wants from others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Imports {
+pub(crate) struct LibraryImports {
     /// Names of libraries.
     pub libraries: BTreeSet<String>,
     /// Names of functions and variables.
     pub functions: BTreeSet<String>,
 }
 
-impl Imports {
+impl LibraryImports {
     /// Reads a shared object. Only its tables are read, not its code.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ mod tests {
     #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
     fn functions_that_the_library_has_are_known() {
         let functions = ["cudaMalloc", "cudaOfTomorrow", "ncclAllReduce", "printf"].map(str::to_owned).into();
-        let imports = Imports { functions, ..Imports::default() };
+        let imports = LibraryImports { functions, ..LibraryImports::default() };
         assert_eq!(imports.unknown().unwrap(), ["cudaOfTomorrow"]);
     }
 }

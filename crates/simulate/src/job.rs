@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::folder::Environment;
-use crate::run::Run;
+use crate::run::CommandRun;
 use crate::signals;
 
 /// Cards of a node of which nobody said how many it has.
@@ -83,7 +83,7 @@ fn range(text: &str) -> Option<(u32, u32)> {
 
 /// A job of which some ranks run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Job {
+pub(super) struct PartialJob {
     pub(super) world_size: u32,
     /// The ranks to run, in order and each once.
     pub(super) ranks: Vec<u32>,
@@ -94,7 +94,7 @@ pub(super) struct Job {
 
 impl JobArguments {
     /// The job, where there is one. `gpus` are the cards of a node, where somebody said it.
-    pub(super) fn job(&self, gpus: Option<u32>) -> Result<Option<Job>, String> {
+    pub(super) fn job(&self, gpus: Option<u32>) -> Result<Option<PartialJob>, String> {
         let Some(world_size) = self.world_size else { return Ok(None) };
         let mut ranks: Vec<u32> = match &self.rank {
             RankChoice::Ranges(ranges) => {
@@ -111,11 +111,11 @@ impl JobArguments {
             return Err(format!("no rank {rank} in a job of {world_size}; expected 0 to {}", world_size - 1));
         }
         let per_node = gpus.unwrap_or(USUAL_GPUS).min(world_size);
-        Ok(Some(Job { world_size, ranks, per_node, peer_values: self.peer_values.clone() }))
+        Ok(Some(PartialJob { world_size, ranks, per_node, peer_values: self.peer_values.clone() }))
     }
 }
 
-impl Job {
+impl PartialJob {
     /// The file of a rank. With a single rank, it is the requested file.
     pub(super) fn file_of(&self, rank: u32, path: &Path) -> PathBuf {
         let is_only = self.ranks.len() == 1 && !path.to_string_lossy().contains(RANK);
@@ -125,14 +125,14 @@ impl Job {
 
 /// A rank that runs without the others.
 #[derive(Clone, Copy)]
-pub(super) struct Alone<'a> {
-    pub(super) job: &'a Job,
+pub(super) struct SoloRank<'a> {
+    pub(super) job: &'a PartialJob,
     pub(super) rank: u32,
     /// Folder of what ranks that ran before have sent.
     said: &'a Path,
 }
 
-impl Alone<'_> {
+impl SoloRank<'_> {
     /// The variables that torchrun would set for this rank, and those that the hook in Python needs.
     pub(super) fn environment(&self) -> Environment {
         let Self { job, rank, .. } = *self;
@@ -180,7 +180,7 @@ fn file_of_rank(rank: u32, path: &Path) -> PathBuf {
 
 /// Removes what an earlier run recorded to a path, also of ranks that the command started: if this run writes nothing,
 /// nothing must be taken for its recording. Of a job these are the ranks to run: others may have run on their own before.
-pub(super) fn remove_earlier(path: &Path, job: Option<&Job>) -> Result<()> {
+pub(super) fn remove_earlier(path: &Path, job: Option<&PartialJob>) -> Result<()> {
     let files: Vec<PathBuf> = match job {
         Some(job) => job.ranks.iter().map(|rank| job.file_of(*rank, path)).collect(),
         None => (0..MOST_STARTED).map(|rank| file_of_rank(rank, path)).chain([path.to_owned()]).collect(),
@@ -193,7 +193,7 @@ pub(super) fn remove_earlier(path: &Path, job: Option<&Job>) -> Result<()> {
 }
 
 /// Runs the ranks of a job, and gives the exit code of the first that fails.
-pub(super) fn run(run: &Run<'_>, job: &Job) -> Result<u8> {
+pub(super) fn run(run: &CommandRun<'_>, job: &PartialJob) -> Result<u8> {
     if let Some(word) = launcher(&run.arguments.command) {
         bail!(
             "--rank starts one rank of the job, and {word} starts its own; expected the program itself, such as: python train.py"
@@ -207,7 +207,7 @@ pub(super) fn run(run: &Run<'_>, job: &Job) -> Result<u8> {
         for _ in 0..job.ranks.len().min(run.arguments.job.jobs as usize) {
             scope.spawn(|| {
                 while let Some(rank) = next(&waiting).filter(|_| failed.get().is_none() && !signals::interrupted()) {
-                    let ended = work(run, Alone { job, rank, said: said.path() });
+                    let ended = work(run, SoloRank { job, rank, said: said.path() });
                     if !matches!(ended, Ok(0)) {
                         // Another one may have failed before.
                         let _ = failed.set(ended);
@@ -225,7 +225,7 @@ fn next(waiting: &Mutex<slice::Iter<'_, u32>>) -> Option<u32> {
 }
 
 /// Runs a rank, and gives its exit code.
-fn work(run: &Run<'_>, alone: Alone<'_>) -> Result<u8> {
+fn work(run: &CommandRun<'_>, alone: SoloRank<'_>) -> Result<u8> {
     let ended = run.process(Some(alone));
     // Ranks that wait for what this one says wait no longer. Without the file they wait for ever.
     let mark = alone.said.join(format!("{}.ended", alone.rank));
@@ -246,7 +246,7 @@ fn launcher(command: &[OsString]) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn job(world_size: u32, rank: &str) -> Result<Job, String> {
+    fn job(world_size: u32, rank: &str) -> Result<PartialJob, String> {
         let arguments =
             JobArguments { world_size: Some(world_size), rank: rank.parse()?, jobs: 1, peer_values: Vec::new() };
         arguments.job(None).map(|job| job.unwrap())
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn a_rank_lies_on_a_node() {
         let job = job(20, "17").unwrap();
-        let environment = Alone { job: &job, rank: 17, said: Path::new("said") }.environment();
+        let environment = SoloRank { job: &job, rank: 17, said: Path::new("said") }.environment();
         let value = |name: &str| environment.iter().find(|pair| pair.0 == name).unwrap().1.to_str().unwrap();
         assert_eq!([value("RANK"), value("LOCAL_RANK"), value("GROUP_RANK")], ["17", "1", "2"]);
         assert_eq!([value("WORLD_SIZE"), value("GROUP_WORLD_SIZE")], ["20", "3"]);

@@ -1,13 +1,13 @@
 //! The counters that the library leaves: facts, and calls of functions that it has only a name for.
 
-use crate::fact::Fact;
+use crate::fact::CountedFact;
 
 /// The library's list of names, of which each has a counter.
 const NAMES_SOURCE: &str = include_str!("../library/src/names.txt");
 
 /// The answer of the library to a function that it has only a name for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
-pub(crate) enum Kind {
+pub(crate) enum AnswerKind {
     /// Success is the whole answer.
     Done,
     /// It gives a handle.
@@ -24,7 +24,7 @@ pub(crate) struct Call {
     /// Name of the function.
     pub name: &'static str,
     /// The answer.
-    pub kind: Kind,
+    pub kind: AnswerKind,
     /// Number of calls.
     pub calls: u64,
 }
@@ -40,7 +40,7 @@ impl Ledger {
     /// Size of the file of counters.
     #[must_use]
     pub(crate) fn file_size() -> u64 {
-        let counters = Fact::COUNT + names().count();
+        let counters = CountedFact::COUNT + names().count();
         counters as u64 * 8
     }
 
@@ -49,14 +49,14 @@ impl Ledger {
     pub(crate) fn read(bytes: &[u8]) -> Self {
         let counters = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
         let mut counters = counters.chain(std::iter::repeat(0));
-        let facts = counters.by_ref().take(Fact::COUNT).collect();
+        let facts = counters.by_ref().take(CountedFact::COUNT).collect();
         let calls = names().zip(counters).map(|((kind, name), calls)| Call { name, kind, calls });
         Self { facts, calls: calls.filter(|call| call.calls > 0).collect() }
     }
 
     /// Number of times that something happened.
     #[must_use]
-    pub(crate) fn fact(&self, fact: Fact) -> u64 {
+    pub(crate) fn fact(&self, fact: CountedFact) -> u64 {
         self.facts.get(fact as usize).copied().unwrap_or_default()
     }
 
@@ -68,12 +68,12 @@ impl Ledger {
 
     /// Called functions without an implementation.
     pub(crate) fn unanswered(&self) -> impl Iterator<Item = &Call> + Clone {
-        self.calls.iter().filter(|call| matches!(call.kind, Kind::Asks | Kind::Refuses))
+        self.calls.iter().filter(|call| matches!(call.kind, AnswerKind::Asks | AnswerKind::Refuses))
     }
 }
 
 /// Kinds and names in the order of the library's list: its lines are `Done cublasSaxpy`.
-fn names() -> impl Iterator<Item = (Kind, &'static str)> {
+fn names() -> impl Iterator<Item = (AnswerKind, &'static str)> {
     let lines = NAMES_SOURCE.lines().filter_map(|line| line.split_once(' '));
     lines.filter_map(|(kind, name)| Some((kind.parse().ok()?, name)))
 }
@@ -84,15 +84,15 @@ mod tests {
 
     #[test]
     fn counters_belong_to_facts_and_then_to_names() {
-        let mut counters = vec![0_u64; Fact::COUNT + names().count()];
-        counters[Fact::Reads as usize] = 3;
-        let asking = names().position(|(kind, _)| kind == Kind::Asks).unwrap();
-        counters[Fact::COUNT + asking] = 7;
+        let mut counters = vec![0_u64; CountedFact::COUNT + names().count()];
+        counters[CountedFact::Reads as usize] = 3;
+        let asking = names().position(|(kind, _)| kind == AnswerKind::Asks).unwrap();
+        counters[CountedFact::COUNT + asking] = 7;
         let bytes: Vec<u8> = counters.iter().flat_map(|counter| counter.to_ne_bytes()).collect();
         assert_eq!(bytes.len() as u64, Ledger::file_size());
         let ledger = Ledger::read(&bytes);
-        assert_eq!(ledger.fact(Fact::Reads), 3);
-        assert_eq!(ledger.fact(Fact::UnsetReads), 0);
+        assert_eq!(ledger.fact(CountedFact::Reads), 3);
+        assert_eq!(ledger.fact(CountedFact::UnsetReads), 0);
         assert_eq!(ledger.unanswered().map(|call| call.calls).collect::<Vec<_>>(), [7]);
         assert_eq!(Ledger::read(&bytes[..9]).calls(), []);
     }

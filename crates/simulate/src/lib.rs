@@ -31,7 +31,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-pub use arguments::{SimulateArguments, StandInsArguments, Steps};
+pub use arguments::{SimulateArguments, StandInsArguments, StepRange};
 pub use card::Card;
 pub use compiled::empty_caches;
 pub use compute::Compute;

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::Settings;
-use crate::arguments::Steps;
-use crate::fact::Fact;
-use crate::ledger::{Call, Kind, Ledger};
+use crate::arguments::StepRange;
+use crate::fact::CountedFact;
+use crate::ledger::{AnswerKind, Call, Ledger};
 use ptmem_base::json_writer::{self as json, list, object};
 
 /// Version of the JSON report.
@@ -15,11 +15,11 @@ const SCHEMA: &str = "ptmem.simulate/1";
 
 /// A run that has ended.
 #[derive(Debug)]
-pub(crate) struct Outcome<'a> {
+pub(crate) struct EndedRun<'a> {
     /// The simulated cards.
     pub settings: &'a Settings,
     /// The rank that ran alone, if it did.
-    pub rank: Option<Rank>,
+    pub rank: Option<LoneRank>,
     /// The command and its arguments.
     pub command: Vec<String>,
     /// Its exit code.
@@ -31,7 +31,7 @@ pub(crate) struct Outcome<'a> {
     /// Snapshots that were written for `--record`.
     pub recorded: Vec<String>,
     /// The steps that `--record` names.
-    pub steps: Option<Steps>,
+    pub steps: Option<StepRange>,
     /// Whether the program was ended after them.
     pub was_stopped: bool,
     /// Reasons for which the recording is not as requested.
@@ -42,7 +42,7 @@ pub(crate) struct Outcome<'a> {
 
 /// A rank of a job that ran without the others.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rank {
+pub(crate) struct LoneRank {
     /// Its number.
     pub number: u32,
     /// Number of ranks of the job.
@@ -75,11 +75,11 @@ impl Followed {
 
     /// The counter of it.
     #[must_use]
-    pub(crate) fn fact(self) -> Fact {
+    pub(crate) fn fact(self) -> CountedFact {
         match self {
-            Self::Sizes => Fact::Sizes,
-            Self::Conditions => Fact::Conditions,
-            Self::Numbers => Fact::Numbers,
+            Self::Sizes => CountedFact::Sizes,
+            Self::Conditions => CountedFact::Conditions,
+            Self::Numbers => CountedFact::Numbers,
         }
     }
 
@@ -95,7 +95,7 @@ impl Followed {
 }
 
 object! {
-    Report<'a>(outcome: &'a Outcome<'a>, ledger: &'a Ledger) {
+    Report<'a>(outcome: &'a EndedRun<'a>, ledger: &'a Ledger) {
         schema: SCHEMA,
         tool: Tool(),
         gpu: Gpu(outcome.settings),
@@ -105,21 +105,21 @@ object! {
         exit_code: outcome.exit_code,
         recorded: outcome.recorded,
         peer_values: outcome.peer_values,
-        processes: ledger.fact(Fact::Processes),
-        kernels: ledger.fact(Fact::Launches),
-        reads: ledger.fact(Fact::Reads),
-        reads_of_unset_values: ledger.fact(Fact::UnsetReads),
-        reads_of_large_values: ledger.fact(Fact::LargeReads),
-        reads_of_doubtful_values: ledger.fact(Fact::DoubtfulReads),
+        processes: ledger.fact(CountedFact::Processes),
+        kernels: ledger.fact(CountedFact::Launches),
+        reads: ledger.fact(CountedFact::Reads),
+        reads_of_unset_values: ledger.fact(CountedFact::UnsetReads),
+        reads_of_large_values: ledger.fact(CountedFact::LargeReads),
+        reads_of_doubtful_values: ledger.fact(CountedFact::DoubtfulReads),
         followed_from_unknown_values: list(Followed::ALL.iter().filter_map(|&kind| following(outcome, kind))),
-        allocations_that_did_not_fit: ledger.fact(Fact::OutOfMemory),
-        highest_use: ledger.fact(Fact::HighestUse),
-        cudnn_plans: ledger.fact(Fact::CudnnPlans),
-        collectives: ledger.fact(Fact::Collectives),
-        elapsed_times: ledger.fact(Fact::ElapsedTimes),
-        graph_launches: ledger.fact(Fact::GraphLaunches),
+        allocations_that_did_not_fit: ledger.fact(CountedFact::OutOfMemory),
+        highest_use: ledger.fact(CountedFact::HighestUse),
+        cudnn_plans: ledger.fact(CountedFact::CudnnPlans),
+        collectives: ledger.fact(CountedFact::Collectives),
+        elapsed_times: ledger.fact(CountedFact::ElapsedTimes),
+        graph_launches: ledger.fact(CountedFact::GraphLaunches),
         not_simulated: list(ledger.unanswered().map(Function)),
-        only_answered: list(ledger.calls().iter().filter(|call| matches!(call.kind, Kind::Done | Kind::Makes)).map(Function)),
+        only_answered: list(ledger.calls().iter().filter(|call| matches!(call.kind, AnswerKind::Done | AnswerKind::Makes)).map(Function)),
     }
 }
 
@@ -154,7 +154,7 @@ object! {
     }
 }
 
-fn following<'a>(outcome: &'a Outcome<'_>, kind: Followed) -> Option<Following<'a>> {
+fn following<'a>(outcome: &'a EndedRun<'_>, kind: Followed) -> Option<Following<'a>> {
     let count = outcome.ledger.fact(kind.fact());
     let first = outcome.followed[kind as usize].as_deref();
     (count > 0).then_some(Following(kind.words()[1], count, first))
@@ -171,6 +171,6 @@ object! {
 ///
 /// # Errors
 /// If it cannot be written to `out`.
-pub(crate) fn write_json(outcome: &Outcome<'_>, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write_json(outcome: &EndedRun<'_>, out: &mut dyn Write) -> io::Result<()> {
     json::write(&Report(outcome, &outcome.ledger), out)
 }

@@ -9,12 +9,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use ptmem_base::units::Size;
 use ptmem_snapshot::pickle::another_entry;
 
-use crate::arguments::{Gpu, Record, SimulateArguments, Stacks};
-use crate::fact::Fact;
-use crate::folder::{Environment, Folder};
-use crate::job::{self, Alone};
+use crate::arguments::{Gpu, RecordedSnapshot, RecordedStacks, SimulateArguments};
+use crate::fact::CountedFact;
+use crate::folder::{Environment, TemporaryFolder};
+use crate::job::{self, SoloRank};
 use crate::ledger::Ledger;
-use crate::report::{Outcome, Rank, write_json};
+use crate::report::{EndedRun, LoneRank, write_json};
 use crate::summary::summary;
 use crate::{LIBRARY, Settings, WriteFile, eprint_line, signals};
 
@@ -39,7 +39,7 @@ pub fn run(arguments: &SimulateArguments, write: WriteFile<'_>) -> Result<u8> {
     if let Some(record) = &arguments.record {
         job::remove_earlier(&record.path, job.as_ref())?;
     }
-    let run = Run { arguments, settings: &settings, write };
+    let run = CommandRun { arguments, settings: &settings, write };
     match &job {
         None => run.process(None),
         Some(job) => job::run(&run, job),
@@ -47,37 +47,37 @@ pub fn run(arguments: &SimulateArguments, write: WriteFile<'_>) -> Result<u8> {
 }
 
 /// A command to run, and how.
-pub(super) struct Run<'a> {
+pub(super) struct CommandRun<'a> {
     pub(super) arguments: &'a SimulateArguments,
     settings: &'a Settings,
     write: WriteFile<'a>,
 }
 
-impl Run<'_> {
+impl CommandRun<'_> {
     /// Runs the command once, as a rank of a job or as it is, reports the run, and returns its exit code.
-    pub(super) fn process(&self, alone: Option<Alone<'_>>) -> Result<u8> {
-        let folder = Folder::make()?;
+    pub(super) fn process(&self, alone: Option<SoloRank<'_>>) -> Result<u8> {
+        let folder = TemporaryFolder::make()?;
         let mut record = self.arguments.record.clone();
         if let (Some(record), Some(alone)) = (&mut record, alone) {
             record.path = alone.job.file_of(alone.rank, &record.path);
         }
         let mut environment = folder.environment(self.settings, record.as_ref())?;
-        if self.arguments.stacks == Stacks::Python {
+        if self.arguments.stacks == RecordedStacks::Python {
             environment.push(("PTMEM_SIMULATE_STACKS", "python".into()));
         }
         if self.arguments.modules || self.arguments.shapes {
             let watched = if self.arguments.shapes { "shapes" } else { "modules" };
             environment.push(("PTMEM_SIMULATE_WATCH", watched.into()));
         }
-        environment.extend(alone.iter().flat_map(Alone::environment));
+        environment.extend(alone.iter().flat_map(SoloRank::environment));
         let exit_code = match end_of(&self.arguments.command, &environment)? {
             Ok(code) => code,
             Err(not_started) => return Ok(not_started),
         };
         folder.wait_for_recordings();
-        let outcome = Outcome {
+        let outcome = EndedRun {
             settings: self.settings,
-            rank: alone.map(|alone| Rank { number: alone.rank, world_size: alone.job.world_size }),
+            rank: alone.map(|alone| LoneRank { number: alone.rank, world_size: alone.job.world_size }),
             command: self.arguments.command.iter().map(|word| word.display().to_string()).collect(),
             exit_code,
             ledger: Ledger::read(&folder.ledger()),
@@ -101,7 +101,7 @@ impl Run<'_> {
         match record {
             Some(record) if exit_code == 0 => require_recording(&record, &outcome)?,
             // Steps that were recorded are whole, whatever comes after them.
-            Some(Record { steps: None, .. }) => {
+            Some(RecordedSnapshot { steps: None, .. }) => {
                 for path in &outcome.recorded {
                     add_exit(path, exit_code).with_context(|| format!("{path}: the exit status cannot be added"))?;
                 }
@@ -143,8 +143,8 @@ fn end_of(command: &[OsString], environment: &Environment) -> Result<Result<u8, 
 /// Fails a run in which a Python used a GPU without the hook: its snapshots have no facts, so a comparison cannot know
 /// whose code it measured, and no value was computed.
 fn require_hook(ledger: &Ledger) -> Result<()> {
-    let without @ 1.. = ledger.fact(Fact::ProcessesWithoutHook) else { return Ok(()) };
-    let used = ledger.fact(Fact::AllocatingProcesses);
+    let without @ 1.. = ledger.fact(CountedFact::ProcessesWithoutHook) else { return Ok(()) };
+    let used = ledger.fact(CountedFact::AllocatingProcesses);
     bail!(
         "{without} of {used} processes that used the GPU are Python processes that did not run ptmem's sitecustomize: \
          start it without -I, -E and -S, and import torch in no .pth file"
@@ -152,7 +152,7 @@ fn require_hook(ledger: &Ledger) -> Result<()> {
 }
 
 /// Fails a run whose recording is not as requested, although the command succeeded.
-fn require_recording(record: &Record, outcome: &Outcome<'_>) -> Result<()> {
+fn require_recording(record: &RecordedSnapshot, outcome: &EndedRun<'_>) -> Result<()> {
     let path = record.path.display();
     if !outcome.problems.is_empty() {
         bail!("{path}: not recorded as requested: {}", outcome.problems.join("; "));

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::imports::Imports;
+use crate::imports::LibraryImports;
 use crate::stand_in::{PRELOADED, StandIn};
 use crate::{StandInsArguments, WriteFile, eprint_line};
 
@@ -46,8 +46,8 @@ pub fn run(arguments: &StandInsArguments, write_file: WriteFile<'_>) -> Result<(
 }
 
 /// The imports of all libraries in a folder.
-fn imports_of(folder: &Path) -> Result<Imports> {
-    let mut all = Imports::default();
+fn imports_of(folder: &Path) -> Result<LibraryImports> {
+    let mut all = LibraryImports::default();
     for entry in fs::read_dir(folder).with_context(|| format!("{}: cannot be read", folder.display()))? {
         let path = entry?.path();
         if !path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so")) {
@@ -55,7 +55,7 @@ fn imports_of(folder: &Path) -> Result<Imports> {
         }
         let file = File::open(&path).with_context(|| format!("{}: cannot be opened", path.display()))?;
         // A file that is not a shared object, such as a linker script, imports nothing.
-        if let Ok(imports) = Imports::read(file) {
+        if let Ok(imports) = LibraryImports::read(file) {
             all.merge(imports);
         }
     }

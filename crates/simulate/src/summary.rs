@@ -6,27 +6,27 @@ use std::{env, fs};
 use ptmem_base::units::Size;
 
 use crate::Settings;
-use crate::fact::Fact;
-use crate::report::{Followed, Outcome, PeerValue};
+use crate::fact::CountedFact;
+use crate::report::{EndedRun, Followed, PeerValue};
 
 /// Places of values that only other ranks know which the line names.
 const MOST_PLACES: usize = 3;
 
 /// One line for people: the rank, what was recorded, the simulated GPUs, and possible differences from a
 /// real run.
-pub(super) fn summary(outcome: &Outcome<'_>) -> String {
+pub(super) fn summary(outcome: &EndedRun<'_>) -> String {
     let Settings { card, gpus, memory, fill, .. } = outcome.settings;
     let plural = if *gpus == 1 { "" } else { "s" };
     let memory = Size(*memory);
     let ledger = &outcome.ledger;
-    if ledger.fact(Fact::Processes) == 0 {
+    if ledger.fact(CountedFact::Processes) == 0 {
         return "no process loaded the simulated GPU: the command is a static program, or one for another C library"
             .to_owned();
     }
     let rank = outcome.rank.map(|rank| format!("rank {} of {}: ", rank.number, rank.world_size)).unwrap_or_default();
     let mut parts = recorded(outcome);
     parts.push(format!("ran on {gpus} simulated GPU{plural} ({card}, {memory})"));
-    if ledger.fact(Fact::DeviceCounts) == 0 {
+    if ledger.fact(CountedFact::DeviceCounts) == 0 {
         parts.push(match outcome.exit_code {
             0 => "no process asked for a CUDA device: is this a PyTorch with CUDA (pip install torch on Linux)?"
                 .to_owned(),
@@ -37,7 +37,7 @@ pub(super) fn summary(outcome: &Outcome<'_>) -> String {
     if !outcome.peer_values.is_empty() {
         parts.push(peer_values(&outcome.peer_values));
     }
-    let reads = ledger.fact(Fact::Reads);
+    let reads = ledger.fact(CountedFact::Reads);
     let workspace = Size(outcome.settings.cudnn_workspace);
     let unset = format!("of {reads} reads were of unknown values (losses, norms, conditions): they read as {fill}");
     let large = format!("reads were of values beyond --compute: they read as {fill}");
@@ -46,12 +46,12 @@ pub(super) fn summary(outcome: &Outcome<'_>) -> String {
         format!("cuDNN plans had a workspace of {workspace}: only cuDNN knows the real one (--cudnn-workspace)");
     let times = "elapsed times were all the same: autotuning took its first candidates";
     for (fact, words) in [
-        (Fact::UnsetReads, &*unset),
-        (Fact::LargeReads, &large),
-        (Fact::DoubtfulReads, doubtful),
-        (Fact::CudnnPlans, &plans),
-        (Fact::ElapsedTimes, times),
-        (Fact::OutOfMemory, "allocations did not fit"),
+        (CountedFact::UnsetReads, &*unset),
+        (CountedFact::LargeReads, &large),
+        (CountedFact::DoubtfulReads, doubtful),
+        (CountedFact::CudnnPlans, &plans),
+        (CountedFact::ElapsedTimes, times),
+        (CountedFact::OutOfMemory, "allocations did not fit"),
     ] {
         if let count @ 1.. = ledger.fact(fact) {
             parts.push(format!("{count} {words}"));
@@ -65,7 +65,7 @@ pub(super) fn summary(outcome: &Outcome<'_>) -> String {
 }
 
 /// What was recorded, and how the program ended.
-fn recorded(outcome: &Outcome<'_>) -> Vec<String> {
+fn recorded(outcome: &EndedRun<'_>) -> Vec<String> {
     let Some((first, others)) = outcome.recorded.split_first() else { return Vec::new() };
     let mut files = named(first);
     match others {
@@ -107,7 +107,7 @@ fn peer_values(values: &[PeerValue]) -> String {
 }
 
 /// The number of sizes, or others, that followed from values that are not known, and the first line that did it.
-fn followed(outcome: &Outcome<'_>, kind: Followed) -> Option<String> {
+fn followed(outcome: &EndedRun<'_>, kind: Followed) -> Option<String> {
     let count = outcome.ledger.fact(kind.fact());
     let first = outcome.followed[kind as usize].as_ref().map(|line| format!(", first at {line}")).unwrap_or_default();
     let words = kind.words()[usize::from(count > 1)];

@@ -4,15 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use ptmem::config::Config;
 use ptmem::verdict::Limits;
 
 use super::limits::{Capacity, DiffLimits, Trust};
-use super::stacks::{Stacks, TreeArguments};
-use super::view::View;
+use super::stacks::{StackArguments, TreeArguments};
+use super::view::ViewArguments;
 use super::{ConfigArguments, heading};
-use crate::cli::diff;
-use crate::cli::place::Place;
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct DiffArguments {
@@ -27,7 +24,7 @@ pub(crate) struct DiffArguments {
     #[command(flatten)]
     pub(crate) capacity: Capacity,
     #[command(flatten, next_help_heading = heading::COMPARED)]
-    pub(crate) stacks: Stacks,
+    pub(crate) stacks: StackArguments,
     /// Also list the phases (annotations, metadata, compile contexts) whose peak changed
     #[arg(long, help_heading = heading::COMPARED)]
     pub(crate) phases: bool,
@@ -51,26 +48,12 @@ pub(crate) struct DiffArguments {
     )]
     pub(crate) explain: bool,
     #[command(flatten)]
-    pub(crate) view: View,
+    pub(crate) view: ViewArguments,
 }
 
 impl DiffArguments {
     /// The limits that were set.
     pub(crate) fn limits(&self) -> Limits {
         self.capacity.limits(self.limits.limits(self.trust.strict))
-    }
-
-    /// How the files are read and compared.
-    pub(in crate::cli) fn request<'a>(&'a self, place: &'a Place, config: &'a Config) -> diff::Request<'a> {
-        diff::Request {
-            place,
-            config,
-            stacks: &self.stacks,
-            view: &self.view,
-            formats: &[],
-            phases: self.phases,
-            git: self.git.as_deref(),
-            update: false,
-        }
     }
 }

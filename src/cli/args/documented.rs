@@ -22,12 +22,12 @@ const OF_OTHERS: [&str; 7] = [
 
 /// A heading, and the lines of prose and of code below it.
 #[derive(Default)]
-struct Section {
+struct DocumentedSection {
     heading: String,
-    lines: Vec<Line>,
+    lines: Vec<DocumentedLine>,
 }
 
-struct Line {
+struct DocumentedLine {
     text: String,
     is_code: bool,
 }
@@ -39,8 +39,8 @@ fn pages() -> Vec<PathBuf> {
     pages.chain([root.join("README.md"), root.join("python/ptmem_gate/SKILL.md")]).collect()
 }
 
-fn sections(text: &str) -> Vec<Section> {
-    let mut sections = vec![Section::default()];
+fn sections(text: &str) -> Vec<DocumentedSection> {
+    let mut sections = vec![DocumentedSection::default()];
     let mut within = None;
     for event in Parser::new(&text.replace("\\\n", " ")) {
         let section = sections.last_mut().unwrap();
@@ -48,7 +48,7 @@ fn sections(text: &str) -> Vec<Section> {
         match event {
             Event::Start(tag @ Tag::CodeBlock(_)) => within = Some(tag.to_end()),
             Event::Start(tag @ Tag::Heading { .. }) => {
-                sections.push(Section::default());
+                sections.push(DocumentedSection::default());
                 within = Some(tag.to_end());
             }
             Event::End(end) if within == Some(end) => within = None,
@@ -56,7 +56,7 @@ fn sections(text: &str) -> Vec<Section> {
                 section.heading.push_str(&text);
             }
             Event::Text(text) | Event::Code(text) => {
-                section.lines.extend(text.lines().map(|line| Line { text: line.to_owned(), is_code }));
+                section.lines.extend(text.lines().map(|line| DocumentedLine { text: line.to_owned(), is_code }));
             }
             _ => {}
         }
@@ -85,7 +85,7 @@ fn has(command: &Command, option: &str) -> bool {
 }
 
 /// The options of a line that the command lacks to which they belong.
-fn unknown<'a>(all: &Command, section: &Section, line: &'a Line) -> Vec<&'a str> {
+fn unknown<'a>(all: &Command, section: &DocumentedSection, line: &'a DocumentedLine) -> Vec<&'a str> {
     let title = section.heading.split([':', ' ']).next().unwrap().to_lowercase();
     let mut of_line = None;
     let mut unknown = Vec::new();

@@ -26,12 +26,12 @@ pub(crate) use input::ConfigArguments;
 #[cfg(feature = "simulate")]
 pub(crate) use limits::DiffLimits;
 pub(crate) use limits::{Capacity, DeviceArguments, Trust};
-pub(crate) use stacks::{Grouping, Stacks, TreeArguments};
+pub(crate) use stacks::{GroupingArguments, StackArguments, TreeArguments};
 pub(crate) use text::heading;
 pub(crate) use value::Export;
 #[cfg(feature = "simulate")]
 pub(crate) use view::STUDY_FORMATS;
-pub(crate) use view::{StudyArguments, StudyView, View};
+pub(crate) use view::{StudyArguments, StudyView, ViewArguments};
 
 /// The name that no other tool has, by which `--version` proves that this one was found: another tool for the same files is
 /// called ptmem, too.

@@ -10,11 +10,11 @@ use ptmem::stack::GroupBy;
 use ptmem::tree;
 
 use super::heading;
-use super::view::View;
+use super::view::ViewArguments;
 
 /// The moment whose stacks are reported, and the grouping of these stacks.
 #[derive(Debug, Default, Args)]
-pub(crate) struct Stacks {
+pub(crate) struct StackArguments {
     /// Moment of the stack totals: peak, baseline, end, oom (memory first ran out), event:N, time:SECONDS, or
     /// phase:NAME[#N]:start, :peak or :end (without #N the occurrence with the highest peak); or the highest point between
     /// two of them, such as phase:forward#2:start..phase:backward#2:end. [default: peak; for 'ptmem diff' aligned: the
@@ -22,17 +22,22 @@ pub(crate) struct Stacks {
     #[arg(long, value_name = "MOMENT")]
     at: Option<Moment>,
     #[command(flatten)]
-    pub(crate) grouping: Grouping,
+    pub(crate) grouping: GroupingArguments,
 }
 
-impl Stacks {
+impl StackArguments {
     /// The requested moment.
     pub(crate) fn moment(&self) -> Option<Moment> {
         self.at.clone()
     }
 
     /// Options to compute a profile that is not compared, and whose addresses may be kept unless it is a rank of a job.
-    pub(crate) fn options_of_one(&self, config: &Config, view: &View, is_rank: bool) -> Result<profile::ReadOptions> {
+    pub(crate) fn options_of_one(
+        &self,
+        config: &Config,
+        view: &ViewArguments,
+        is_rank: bool,
+    ) -> Result<profile::ReadOptions> {
         if let Some(Moment::Aligned(_)) = self.at {
             bail!("--at aligned is a moment of two snapshots, for 'ptmem diff'; expected another one");
         }
@@ -41,7 +46,7 @@ impl Stacks {
     }
 
     /// Options to compute a profile that holds these stacks.
-    pub(crate) fn profile_options(&self, config: &Config, view: &View) -> profile::ReadOptions {
+    pub(crate) fn profile_options(&self, config: &Config, view: &ViewArguments) -> profile::ReadOptions {
         let reading = self.grouping.reading(config);
         profile::ReadOptions {
             at: self.moment().unwrap_or_default(),
@@ -54,13 +59,13 @@ impl Stacks {
 
 /// The definition of one stack, and how its frames are named.
 #[derive(Debug, Default, Args)]
-pub(crate) struct Grouping {
+pub(crate) struct GroupingArguments {
     /// How allocations are grouped into stacks [default: stack]
     #[arg(long, value_enum, value_name = "GROUPING")]
     group_by: Option<GroupBy>,
 }
 
-impl Grouping {
+impl GroupingArguments {
     /// The options by which a file is read. The configuration supplies whatever the command line omits.
     pub(crate) fn reading(&self, config: &Config) -> profile::ReadOptions {
         profile::ReadOptions {

@@ -8,12 +8,12 @@ use ptmem::device::DeviceId;
 use ptmem::report::Format;
 
 use super::value::Export;
-use super::{ConfigArguments, DeviceArguments, Grouping, heading};
+use super::{ConfigArguments, DeviceArguments, GroupingArguments, heading};
 
 /// Reports: their formats, lengths and files.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = heading::OUTPUT)]
-pub(crate) struct View {
+pub(crate) struct ViewArguments {
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
@@ -37,7 +37,7 @@ pub(crate) struct View {
     pub(crate) jobs: Option<NonZeroUsize>,
 }
 
-impl View {
+impl ViewArguments {
     /// The requested formats.
     pub(crate) fn formats(&self) -> impl Iterator<Item = Format> {
         self.export.iter().map(|export| export.format).chain([self.format])
@@ -77,7 +77,7 @@ pub(crate) struct StudyArguments {
     #[command(flatten)]
     pub(crate) device: DeviceArguments,
     #[command(flatten, next_help_heading = heading::SHOWN)]
-    pub(crate) grouping: Grouping,
+    pub(crate) grouping: GroupingArguments,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
     #[command(flatten)]

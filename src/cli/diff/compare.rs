@@ -14,26 +14,26 @@ use ptmem::profile::{self, InputKind, Moment, Profile, Serving, StatedFigure, se
 use ptmem::report::Format;
 use ptmem::sides::Sides;
 use ptmem::snapshot::Tables;
-use ptmem::verdict::{self, Comparison, Gate, Job, Member, Missing, Node, Thresholds};
+use ptmem::verdict::{self, Comparison, Gate, GateNode, Job, Member, MissingRank, Thresholds};
 
-use super::super::args::{Stacks, View};
+use super::super::args::{StackArguments, ViewArguments};
 use super::super::input::{self, require_moment};
-use super::super::place::Place;
+use super::super::place::StartFolder;
 use super::super::ranks;
-use super::super::shell::word;
+use super::super::words::word;
 use super::super::{advice, checkout, git, output};
-use super::names::Names;
+use super::names::CheckoutFunctions;
 use super::pairs::Pair;
 
 /// A comparison to be made: of two files, or of one rank.
-struct Planned<'f> {
+struct PlannedComparison<'f> {
     pair: &'f Pair,
     name: Option<String>,
     member: Option<Member>,
     files: Sides<&'f Path>,
 }
 
-impl Planned<'_> {
+impl PlannedComparison<'_> {
     /// The bytes of both files.
     fn size(&self) -> u64 {
         ranks::size(self.files.before).saturating_add(ranks::size(self.files.after))
@@ -50,16 +50,16 @@ struct OfPair<'f> {
     /// How many they are.
     count: usize,
     /// The ranks that one side lacks, where it is of a job.
-    missing: Option<Vec<Missing>>,
+    missing: Option<Vec<MissingRank>>,
 }
 
 /// How the files of comparisons are read and compared.
 pub(crate) struct Request<'a> {
     /// The checkout of the after.
-    pub(crate) place: &'a Place,
+    pub(crate) place: &'a StartFolder,
     pub(crate) config: &'a Config,
-    pub(crate) stacks: &'a Stacks,
-    pub(crate) view: &'a View,
+    pub(crate) stacks: &'a StackArguments,
+    pub(crate) view: &'a ViewArguments,
     /// Formats that are written beside those of the view.
     pub(crate) formats: &'a [Format],
     /// Whether phases are compared, also where no limit asks for it.
@@ -77,7 +77,7 @@ impl Request<'_> {
 
     /// Options to compare phases, given the limits of the comparison.
     fn phases(&self, limits: &Thresholds) -> PhaseOptions {
-        let gated = limits.growth.iter().any(|growth| growth.target.about.is_of_phases());
+        let gated = limits.growth.iter().any(|growth| growth.target.kind.is_of_phases());
         PhaseOptions {
             occurrences: self.config.phase_occurrence.unwrap_or_default(),
             skip_first: self.config.skip_first,
@@ -92,7 +92,7 @@ struct Comparer<'a> {
     /// The change of the code, where rows are marked by it.
     patch: Option<Patch>,
     /// Names of functions in the checkout.
-    names: Names,
+    names: CheckoutFunctions,
     /// Whether both sides of a comparison are read at the same time.
     parallel: bool,
     /// The commits of the first comparison, and whether that of its before follows the other.
@@ -102,12 +102,12 @@ struct Comparer<'a> {
 /// Makes all comparisons, those of ranks with no more in memory than the reports need.
 pub(crate) fn compare_all(pairs: &[Pair], request: &Request<'_>) -> Result<Gate> {
     let patch = request.git.map(|base| git::changed_lines(request.place, base)).transpose()?;
-    let Plan { items, parts } = Plan::of(pairs)?;
+    let ComparisonPlan { items, parts } = ComparisonPlan::of(pairs)?;
     let jobs = ranks::jobs(request.view.jobs);
     // Few comparisons leave cores for both sides of each.
     let parallel = jobs >= 2 && items.len() <= jobs.div_ceil(2);
-    let run = Comparer { request, patch, names: Names::default(), parallel, swapped: OnceLock::new() };
-    let sizes: Vec<u64> = items.iter().map(Planned::size).collect();
+    let run = Comparer { request, patch, names: CheckoutFunctions::default(), parallel, swapped: OnceLock::new() };
+    let sizes: Vec<u64> = items.iter().map(PlannedComparison::size).collect();
     let mut usage = Usage::new(request.config);
     let mut comparisons = Vec::with_capacity(items.len());
     let mut tables = Sides::<Tables>::default();
@@ -132,7 +132,7 @@ pub(crate) fn compare_all(pairs: &[Pair], request: &Request<'_>) -> Result<Gate>
     for OfPair { pair, count, missing } in parts {
         let of_pair = comparisons.by_ref().take(count);
         let Some(missing) = missing else {
-            nodes.extend(of_pair.map(Node::One));
+            nodes.extend(of_pair.map(GateNode::One));
             continue;
         };
         let paths = pair.called.clone();
@@ -141,7 +141,7 @@ pub(crate) fn compare_all(pairs: &[Pair], request: &Request<'_>) -> Result<Gate>
         });
         let thresholds = Thresholds { one_of_ranks: true, ..pair.thresholds.clone() };
         let job = Job::compared(of_pair.collect(), pair.name.clone(), paths, missing, &thresholds);
-        nodes.push(Node::Job(job));
+        nodes.push(GateNode::Job(job));
     }
     let mut gate = Gate { nodes };
     // Rules that no comparison uses are reported once for all of them.
@@ -150,28 +150,28 @@ pub(crate) fn compare_all(pairs: &[Pair], request: &Request<'_>) -> Result<Gate>
 }
 
 /// The comparisons to be made, and how many of them each pair has.
-struct Plan<'f> {
-    items: Vec<Planned<'f>>,
+struct ComparisonPlan<'f> {
+    items: Vec<PlannedComparison<'f>>,
     parts: Vec<OfPair<'f>>,
 }
 
-impl<'f> Plan<'f> {
+impl<'f> ComparisonPlan<'f> {
     fn of(pairs: &'f [Pair]) -> Result<Self> {
         let mut plan = Self { items: Vec::new(), parts: Vec::new() };
         for pair in pairs {
             let files = Sides { before: &*pair.before, after: &*pair.after };
             let Some(found) = &pair.found else {
-                plan.items.push(Planned { pair, name: pair.name.clone(), member: None, files });
+                plan.items.push(PlannedComparison { pair, name: pair.name.clone(), member: None, files });
                 plan.parts.push(OfPair { pair, count: 1, missing: None });
                 continue;
             };
             let paired = pair.context(ranks::pair(files, found))?;
             plan.parts.push(OfPair { pair, count: paired.pairs.len(), missing: Some(paired.missing) });
-            for ranks::Pair { member, before, after } in paired.pairs {
+            for ranks::RankPair { member, before, after } in paired.pairs {
                 let label = &member.label;
                 let name = pair.name.as_ref().map_or_else(|| label.clone(), |name| format!("{name}: {label}"));
                 let files = Sides { before: &*before.path, after: &*after.path };
-                plan.items.push(Planned { pair, name: Some(name), member: Some(member), files });
+                plan.items.push(PlannedComparison { pair, name: Some(name), member: Some(member), files });
             }
         }
         Ok(plan)
@@ -186,7 +186,7 @@ fn stated_in(log: &Path) -> BTreeMap<Serving, StatedFigure> {
 
 impl Comparer<'_> {
     /// Makes and judges one comparison.
-    fn compare(&self, item: &Planned<'_>) -> Result<Comparison> {
+    fn compare(&self, item: &PlannedComparison<'_>) -> Result<Comparison> {
         let pair = item.pair;
         let thresholds = item.thresholds();
         let mut profiles = pair.context(self.read(item))?;
@@ -218,7 +218,7 @@ impl Comparer<'_> {
         Ok(Comparison { name: item.name.clone(), member: item.member.clone(), diff, judgement, min_delta })
     }
 
-    fn read(&self, item: &Planned<'_>) -> Result<Sides<Profile>> {
+    fn read(&self, item: &PlannedComparison<'_>) -> Result<Sides<Profile>> {
         let request = self.request;
         // No addresses are kept for the ranks of a job: there may be thousands.
         let layout = item.member.is_none() && request.has_pictures();

@@ -7,19 +7,21 @@ mod pairs;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use ptmem::config::Config;
 
 use super::args::DiffArguments;
 use super::config;
+use super::exit::exit_code;
+use super::modes;
 use super::output::{self, Output};
-use super::place::Place;
+use super::place::StartFolder;
 use super::report::report_options;
-use super::{exit_code, modes};
 pub(crate) use compare::{Request, compare_all};
 pub(crate) use pairs::Pair;
 use pairs::pair;
 
 pub(crate) fn run(arguments: &DiffArguments, output: &Output) -> Result<ExitCode> {
-    let place = Place::here();
+    let place = StartFolder::here();
     let loaded = config::load_at(&place, &arguments.config)?;
     let pair = pair(arguments, &loaded)?;
     if arguments.capacity.device.is_given() && pair.thresholds.headroom.is_none() {
@@ -35,4 +37,20 @@ pub(crate) fn run(arguments: &DiffArguments, output: &Output) -> Result<ExitCode
     options.phases = arguments.phases;
     arguments.view.write(&place, &gate, &mut options, output)?;
     Ok(exit_code(gate.verdict(), arguments.trust.exit_zero))
+}
+
+impl DiffArguments {
+    /// How the files are read and compared.
+    fn request<'a>(&'a self, place: &'a StartFolder, config: &'a Config) -> Request<'a> {
+        Request {
+            place,
+            config,
+            stacks: &self.stacks,
+            view: &self.view,
+            formats: &[],
+            phases: self.phases,
+            git: self.git.as_deref(),
+            update: false,
+        }
+    }
 }

@@ -11,19 +11,19 @@ use ptmem::python::Functions;
 use ptmem::sides::{Side, Sides};
 use ptmem::stack::{FunctionsOfTexts, names_by_texts};
 
-use super::super::place::Place;
+use super::super::place::StartFolder;
 use super::super::{checkout, git, sources};
 
 /// The functions in the files of the checkout, each read once for all comparisons.
 #[derive(Default)]
-pub(super) struct Names {
+pub(super) struct CheckoutFunctions {
     known: Mutex<Sides<FunctionsOfTexts>>,
 }
 
-impl Names {
+impl CheckoutFunctions {
     /// Groups the stacks of both sides by qualified names: those of the after by the checkout, those of the before by its
     /// merge base with `base`. Both stay as they are where a side has names of its own, or was recorded from another code.
-    pub(super) fn give(&self, place: &Place, profiles: &mut Sides<Profile>, base: &str, patch: &Patch) {
+    pub(super) fn give(&self, place: &StartFolder, profiles: &mut Sides<Profile>, base: &str, patch: &Patch) {
         if profiles.each().into_iter().any(|(_, profile)| profile.has_qualified_names()) {
             return;
         }
@@ -43,7 +43,13 @@ impl Names {
     }
 
     /// The functions of recorded files, given the paths of these from the root of the checkout.
-    fn functions(&self, place: &Place, side: Side, base: &str, paths: &BTreeMap<&str, String>) -> FunctionsOfTexts {
+    fn functions(
+        &self,
+        place: &StartFolder,
+        side: Side,
+        base: &str,
+        paths: &BTreeMap<&str, String>,
+    ) -> FunctionsOfTexts {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.of_mut(side);
         let wanted: BTreeSet<&str> =
@@ -65,7 +71,7 @@ fn path(file: &str, side: Side, files: &BTreeMap<String, String>, patch: &Patch)
 }
 
 /// The texts of files, by their paths from the root of the checkout.
-fn texts(place: &Place, side: Side, base: &str, paths: &BTreeSet<&str>) -> BTreeMap<String, String> {
+fn texts(place: &StartFolder, side: Side, base: &str, paths: &BTreeSet<&str>) -> BTreeMap<String, String> {
     let paths = paths.iter().copied();
     match side {
         Side::Before => {

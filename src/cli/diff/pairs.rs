@@ -8,7 +8,7 @@ use ptmem::verdict::{Limits, Thresholds};
 
 use super::super::args::DiffArguments;
 use super::super::config::{Loaded, today};
-use super::super::ranks::{self, Found};
+use super::super::ranks::{self, FoundFile};
 
 /// A before and an after to compare.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ pub(crate) struct Pair {
     pub(crate) after: PathBuf,
     pub(crate) thresholds: Thresholds,
     /// The files of both sides where they are those of ranks.
-    pub(crate) found: Option<Sides<Vec<Found>>>,
+    pub(crate) found: Option<Sides<Vec<FoundFile>>>,
     /// What reports call both sides, if not by their paths.
     pub(crate) called: Option<Sides<String>>,
     /// The files with what the recorded programs printed, where they were recorded here.

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, anyhow};
 use serde_json::Value;
 
 use super::super::git;
-use super::super::place::Place;
+use super::super::place::StartFolder;
 use super::super::surroundings;
 
 /// The commit to compare with, and why it is this one.
@@ -36,7 +36,7 @@ const DEFAULT_BRANCHES: [&str; 4] = ["origin/main", "origin/master", "main", "ma
 
 /// Finds what the working tree is compared with: what was asked for, otherwise what the event of a job says, otherwise where its
 /// history leaves the default branch.
-pub(super) fn occasion(place: &Place, asked: Option<&str>) -> Result<Occasion> {
+pub(super) fn occasion(place: &StartFolder, asked: Option<&str>) -> Result<Occasion> {
     if let Some(asked) = asked {
         return merge_base(place, asked, "--base").map(Occasion::Change);
     }
@@ -62,7 +62,7 @@ pub(super) fn occasion(place: &Place, asked: Option<&str>) -> Result<Occasion> {
 
 /// The base of a pull request. Its checkout is by default a merge of both branches, whose first parent is the base, whatever came
 /// to the base branch since.
-fn of_pull_request(place: &Place, event: &Value, wanted: &str) -> Result<BaseCommit> {
+fn of_pull_request(place: &StartFolder, event: &Value, wanted: &str) -> Result<BaseCommit> {
     let head = event.pointer("/pull_request/head/sha").and_then(Value::as_str);
     // Also in a clone that lacks the parents themselves.
     let text = git::text(&mut place.git(), &["cat-file", "commit", "HEAD"])?;
@@ -75,7 +75,7 @@ fn of_pull_request(place: &Place, event: &Value, wanted: &str) -> Result<BaseCom
     merge_base(place, wanted, "the base of the pull request")
 }
 
-fn merge_base(place: &Place, name: &str, what: &str) -> Result<BaseCommit> {
+fn merge_base(place: &StartFolder, name: &str, what: &str) -> Result<BaseCommit> {
     let lacks = || {
         anyhow!(
             "{what}, {name}: the checkout lacks it, or the history back to it; in GitHub Actions set fetch-depth: 2 of \
@@ -87,17 +87,17 @@ fn merge_base(place: &Place, name: &str, what: &str) -> Result<BaseCommit> {
 }
 
 /// The hash of the commit that a name stands for.
-pub(super) fn rev_parse(place: &Place, name: &str) -> Option<String> {
+pub(super) fn rev_parse(place: &StartFolder, name: &str) -> Option<String> {
     let commit = format!("{name}^{{commit}}");
     git::text(&mut place.git(), &["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]).ok()
 }
 
-fn common(place: &Place, commit: &str) -> Option<String> {
+fn common(place: &StartFolder, commit: &str) -> Option<String> {
     git::text(&mut place.git(), &["merge-base", commit, "HEAD"]).ok()
 }
 
 /// The commit in which the working tree leaves the default branch; HEAD, if it is on that branch.
-fn of_default_branch(place: &Place) -> Result<BaseCommit> {
+fn of_default_branch(place: &StartFolder) -> Result<BaseCommit> {
     let head = rev_parse(place, "HEAD").context(
         "the working directory is in no Git repository with a commit; ptmem gate compares the working tree with a commit",
     )?;

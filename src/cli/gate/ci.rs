@@ -5,32 +5,18 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Error, Result};
-use clap::ValueEnum;
 use ptmem::report::{CiRun, Format, MOST_COMMENT_BYTES, MOST_SUMMARY_BYTES, MarkdownOptions, RenderOptions};
 use ptmem::verdict::Verdict;
 use ptmem_base::text::cut;
 
-use super::super::args::View;
-use super::super::place::Place;
-use super::super::{COULD_NOT_RUN, hint, output, surroundings};
-use super::Unrecorded;
-use super::results::GateResult;
-use super::rules::{Edit, Edited};
+use super::super::args::ViewArguments;
+use super::super::exit::COULD_NOT_RUN;
+use super::super::place::StartFolder;
+use super::super::{errors, output, surroundings};
+use super::arguments::CommentMode;
+use super::results::{GateResult, Unrecorded};
+use super::rules::{EditedFile, FileEdit};
 use super::secrets::Secrets;
-
-/// When there is a new comment on a pull request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(super) enum CommentMode {
-    /// Unless the verdict is a pass.
-    #[default]
-    Auto,
-    /// The same, and if any figure changed.
-    OnChange,
-    /// In any case.
-    Always,
-    /// Never.
-    Never,
-}
 
 /// The hidden first line of a comment, which begins in the same way, with what tells the job that it only takes the place of one.
 const MARKER: &str = "<!-- ptmem:default -->";
@@ -47,7 +33,7 @@ const MOST_COMMENT: usize = MOST_COMMENT_BYTES - 536;
 const QUOTED_WIDTH: usize = 96;
 
 /// The folder with the files for a CI job.
-pub(super) struct Folder {
+pub(super) struct CiFolder {
     path: PathBuf,
     mode: CommentMode,
     secrets: Secrets,
@@ -55,7 +41,7 @@ pub(super) struct Folder {
 
 /// The texts of a run.
 #[derive(Default)]
-struct Texts {
+struct RunTexts {
     report: String,
     comment: String,
     annotations: String,
@@ -99,7 +85,7 @@ impl Outputs {
     }
 }
 
-impl Folder {
+impl CiFolder {
     /// Makes the folder, without what an earlier run left in it.
     pub(super) fn make(path: PathBuf, mode: CommentMode) -> Result<Self> {
         let folder = Self { path, mode, secrets: Secrets::of_environment() };
@@ -132,11 +118,11 @@ impl Folder {
     pub(super) fn write(
         &self,
         results: &[GateResult<'_>],
-        edited: &[Edited],
-        place: &Place,
-        view: &View,
+        edited: &[EditedFile],
+        place: &StartFolder,
+        view: &ViewArguments,
     ) -> Result<()> {
-        let mut texts = Texts::default();
+        let mut texts = RunTexts::default();
         for result in results {
             let mut options = result.options.clone();
             view.prepare_for(&FORMATS, place, result.report, &mut options);
@@ -151,7 +137,7 @@ impl Folder {
     }
 
     /// Adds a result to the texts, and writes its page and its figures.
-    fn add(&self, result: &GateResult<'_>, count: usize, options: &RenderOptions, texts: &mut Texts) -> Result<()> {
+    fn add(&self, result: &GateResult<'_>, count: usize, options: &RenderOptions, texts: &mut RunTexts) -> Result<()> {
         let room = |most: usize| MarkdownOptions { max_bytes: Some(most / count), ..options.markdown.clone() };
         let render = |format: Format, most: usize| -> Result<String> {
             let options = RenderOptions { markdown: room(most), ..options.clone() };
@@ -202,7 +188,7 @@ impl Folder {
         let run = surroundings::run();
         let commit = run.as_ref().map(|run| format!(" at {}", run.short_commit())).unwrap_or_default();
         let quoted = error.downcast_ref::<Unrecorded>().map_or(&[][..], |unrecorded| &unrecorded.output);
-        let reason = [&[hint::explained(error)], quoted].concat().join("\n");
+        let reason = [&[errors::explained(error)], quoted].concat().join("\n");
         let log = run.map(|CiRun { log, .. }| format!(" [Log of the run]({log})")).unwrap_or_default();
         let block = self.block("text", &reason);
         let text =
@@ -227,13 +213,13 @@ fn is_written(name: &str) -> bool {
 }
 
 /// What a change edits of what its verdict is computed by, as a block.
-fn of_edited(Edited { path, edit, diff, more }: &Edited) -> String {
+fn of_edited(EditedFile { path, edit, diff, more }: &EditedFile) -> String {
     let what = match edit {
-        Edit::Changed => format!("edits {path}"),
-        Edit::Added => format!("adds {path}"),
-        Edit::Removed => format!("removes {path}"),
-        Edit::Renamed(former) => format!("renames {former} to {path}"),
-        Edit::Unreadable(why) => format!("may edit {path} ({why})"),
+        FileEdit::Changed => format!("edits {path}"),
+        FileEdit::Added => format!("adds {path}"),
+        FileEdit::Removed => format!("removes {path}"),
+        FileEdit::Renamed(former) => format!("renames {former} to {path}"),
+        FileEdit::Unreadable(why) => format!("may edit {path} ({why})"),
     };
     let what = what.replace('`', "'");
     let rest = if *more > 0 { format!("\n… {more} more lines") } else { String::new() };

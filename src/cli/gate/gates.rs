@@ -5,42 +5,44 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use ptmem::config::{GateRules, Recording, Source};
+use ptmem::config::{GateRules, GateSource, Recording};
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::profile::{InputKind, ReadOptions};
 use ptmem::report::{Acceptance, Format, RenderOptions};
 use ptmem::sides::Sides;
-use ptmem::verdict::{Gate, GrowthLimit, Level, Limits, NoBefore, Node, Thresholds, Verdict};
+use ptmem::verdict::{Gate, GateNode, GrowthLimit, Level, Limits, NoBefore, Thresholds, Verdict};
 
-use super::super::args::{Grouping, Stacks};
+use super::super::args::{GroupingArguments, StackArguments};
 use super::super::config::Loaded;
 use super::super::diff::{Pair, Request, compare_all};
+use super::super::exit::exit_code;
 use super::super::git::Repository;
 use super::super::output::{self, Output};
-use super::super::place::Place;
+use super::super::place::StartFolder;
 use super::super::recorder::{Failure, Recorded};
 use super::super::report::report_options;
-use super::super::{exit_code, leak, many, profile, ranks, surroundings};
+use super::super::words::many;
+use super::super::{leak, profile, ranks, surroundings};
+use super::arguments::{GateArguments, UNNAMED};
 use super::base::BaseCommit;
-use super::ci::Folder;
-use super::of_base::{Missing, OfBase};
-use super::results::{self, Alone, AloneResult, GateResult};
-use super::rules::{self, Change, Edited};
-use super::sides::{Plan, Recordings, WORKING_TREE};
+use super::ci::CiFolder;
+use super::of_base::{NoRecording, OfBase};
+use super::results::{self, AloneResult, GateResult, SingleGate, Unrecorded};
+use super::rules::{self, EditedFile, RuleChange};
+use super::sides::{GatePlan, Recordings, WORKING_TREE};
 use super::update::{accepting, improvement, storing, update};
-use super::{GateArguments, UNNAMED, Unrecorded};
 
 /// The gates of a run.
 pub(super) struct Gates<'a> {
     pub(super) arguments: &'a GateArguments,
     /// The checkout that is judged.
-    pub(super) place: Place,
+    pub(super) place: StartFolder,
     pub(super) loaded: &'a Loaded,
     pub(super) rules: BTreeMap<String, GateRules>,
     /// The recordings of the repository, where a gate needs some.
     pub(super) recordings: Option<Recordings>,
     /// The folder for a CI job.
-    pub(super) folder: Option<&'a Folder>,
+    pub(super) folder: Option<&'a CiFolder>,
     pub(super) output: &'a Output,
 }
 
@@ -54,10 +56,10 @@ const MOST_PATHS: usize = 5;
 const QUOTED_LINES: usize = 12;
 
 /// Reads what snapshots have by default.
-static DEFAULT_STACKS: std::sync::LazyLock<Stacks> = std::sync::LazyLock::new(Stacks::default);
+static DEFAULT_STACKS: std::sync::LazyLock<StackArguments> = std::sync::LazyLock::new(StackArguments::default);
 
 /// What the recordings of a gate lead to.
-enum Sources {
+enum GateSources {
     Compared(Box<Pair>),
     /// There is no recording of the base.
     WithoutBefore {
@@ -74,7 +76,8 @@ impl Gates<'_> {
         // Before recorded code runs, which can write to the working tree.
         let edited = of_base.as_ref().map(|of_base| self.edited(of_base)).transpose()?.unwrap_or_default();
         if self.arguments.update
-            && let Some((name, _)) = self.rules.iter().find(|(_, gate)| !matches!(gate.source, Source::Files { .. }))
+            && let Some((name, _)) =
+                self.rules.iter().find(|(_, gate)| !matches!(gate.source, GateSource::Files { .. }))
         {
             bail!("--update: the gate '{name}' has no stored before; name those that have one");
         }
@@ -82,27 +85,27 @@ impl Gates<'_> {
         let mut alone = Vec::new();
         for (name, gate) in &self.rules {
             match &gate.source {
-                Source::Recorded(recording) => {
+                GateSource::Recorded(recording) => {
                     let of_base = of_base.as_ref().context("a gate that is recorded needs a base")?;
                     let recordings = self.recordings.as_ref().context("nothing can be recorded")?;
                     match self.recorded(name, gate, recording, of_base, recordings)? {
-                        Sources::Compared(pair) => pairs.push(*pair),
-                        Sources::WithoutBefore { after, reason, quoted } => {
+                        GateSources::Compared(pair) => pairs.push(*pair),
+                        GateSources::WithoutBefore { after, reason, quoted } => {
                             let result = self.snapshot(&after, gate, Some(reason))?;
-                            alone.push(Alone { name: self.shown_name(name), result, quoted });
+                            alone.push(SingleGate { name: self.shown_name(name), result, quoted });
                         }
                     }
                 }
-                Source::Files { before, after } => {
+                GateSource::Files { before, after } => {
                     pairs.push(self.pair_of_files(name, gate, before, after)?);
                 }
-                Source::Snapshot(path) => {
+                GateSource::Snapshot(path) => {
                     let result = self.snapshot(&self.path(path), gate, None)?;
-                    alone.push(Alone { name: self.shown_name(name), result, quoted: Vec::new() });
+                    alone.push(SingleGate { name: self.shown_name(name), result, quoted: Vec::new() });
                 }
-                Source::Leak(paths) => {
+                GateSource::Leak(paths) => {
                     let result = self.leaks(paths, gate)?;
-                    alone.push(Alone { name: self.shown_name(name), result, quoted: Vec::new() });
+                    alone.push(SingleGate { name: self.shown_name(name), result, quoted: Vec::new() });
                 }
             }
         }
@@ -114,11 +117,11 @@ impl Gates<'_> {
     }
 
     /// What the change edits of what the verdict is computed by.
-    fn edited(&self, of_base: &OfBase<'_>) -> Result<Vec<Edited>> {
+    fn edited(&self, of_base: &OfBase<'_>) -> Result<Vec<EditedFile>> {
         let Repository { root, below, .. } = Repository::find(&self.place)?;
         let befores = of_base.befores(self, &below);
         let workflow = surroundings::workflow();
-        rules::edited(&Change {
+        rules::edited(&RuleChange {
             root: &root,
             base: &of_base.commit.hash,
             head: None,
@@ -181,7 +184,7 @@ impl Gates<'_> {
     /// A comparison of two recordings that were made here.
     fn pair_of_recorded(
         &self,
-        plans: &Sides<Plan<'_>>,
+        plans: &Sides<GatePlan<'_>>,
         gate: &GateRules,
         base: &BaseCommit,
         recorded: Sides<Recorded>,
@@ -201,21 +204,25 @@ impl Gates<'_> {
         recording: &Recording,
         of_base: &OfBase<'_>,
         recordings: &Recordings,
-    ) -> Result<Sources> {
-        let after = Plan { name, recording, folder: self.folder_of(name) };
+    ) -> Result<GateSources> {
+        let after = GatePlan { name, recording, folder: self.folder_of(name) };
         let before = match of_base.recording(name, self) {
             Ok(before) => before,
             Err(missing) => {
                 let after = required(recordings.after(&after, WORKING_TREE)?, recordings, name, None)?.path;
-                return Ok(Sources::WithoutBefore { after, reason: missing.reason(gate, self), quoted: Vec::new() });
+                return Ok(GateSources::WithoutBefore {
+                    after,
+                    reason: missing.reason(gate, self),
+                    quoted: Vec::new(),
+                });
             }
         };
-        let plans = Sides { before: Plan { name, recording: &before.0, folder: &before.1 }, after };
+        let plans = Sides { before: GatePlan { name, recording: &before.0, folder: &before.1 }, after };
         if recording.measure
             && before.0.measure
             && let Some(pair) = self.measured(gate, of_base.commit, &plans, recordings)?
         {
-            return Ok(Sources::Compared(Box::new(pair)));
+            return Ok(GateSources::Compared(Box::new(pair)));
         }
         let (attempts, was_kept) = recordings.both(of_base.commit, &plans, false)?;
         let name_of_base = recordings.name_of_base(of_base.commit, &plans.before, false);
@@ -231,12 +238,12 @@ impl Gates<'_> {
                     output::print_note("the kept recording of the base has other packages: recording it again");
                     return self.recorded(name, gate, recording, of_base, recordings);
                 }
-                Ok(Sources::Compared(Box::new(pair)))
+                Ok(GateSources::Compared(Box::new(pair)))
             }
             Err(failure) => {
                 let quoted = recordings.tail(&name_of_base, QUOTED_LINES);
-                let reason = Missing::Failed(failure).reason(gate, self);
-                Ok(Sources::WithoutBefore { after: after.path, reason, quoted })
+                let reason = NoRecording::Failed(failure).reason(gate, self);
+                Ok(GateSources::WithoutBefore { after: after.path, reason, quoted })
             }
         }
     }
@@ -246,7 +253,7 @@ impl Gates<'_> {
         &self,
         gate: &GateRules,
         base: &BaseCommit,
-        plans: &Sides<Plan<'_>>,
+        plans: &Sides<GatePlan<'_>>,
         recordings: &Recordings,
     ) -> Result<Option<Pair>> {
         let (Sides { before, after }, _) = recordings.both(base, plans, true)?;
@@ -326,7 +333,7 @@ impl Gates<'_> {
     fn leaks(&self, paths: &[String], gate: &GateRules) -> Result<AloneResult> {
         let paths: Vec<PathBuf> = paths.iter().map(|path| self.path(path)).collect();
         let view = &self.arguments.view;
-        let reading = Grouping::default().reading(&self.loaded.config);
+        let reading = GroupingArguments::default().reading(&self.loaded.config);
         let reading = ReadOptions { ignore: self.limits(gate).ignore.unwrap_or_default(), ..reading };
         let strict = self.arguments.limits().over(&self.loaded.config.limits).strict.unwrap_or_default();
         leak::judged(&paths, reading, &self.loaded.config, strict, view.jobs).map(AloneResult::Leaks)
@@ -338,8 +345,10 @@ impl Gates<'_> {
             .folder
             .context("a push is recorded for the trend of a CI job; give --base to compare with a commit")?;
         for (name, gate) in &self.rules {
-            let (Source::Recorded(recording), Some(recordings)) = (&gate.source, &self.recordings) else { continue };
-            let plan = Plan { name, recording, folder: self.folder_of(name) };
+            let (GateSource::Recorded(recording), Some(recordings)) = (&gate.source, &self.recordings) else {
+                continue;
+            };
+            let plan = GatePlan { name, recording, folder: self.folder_of(name) };
             let path = required(recordings.after(&plan, WORKING_TREE)?, recordings, name, None)?.path;
             profile::save(&first_file(&path)?, &folder.profile(name)?, &self.loaded.config)?;
         }
@@ -352,12 +361,12 @@ impl Gates<'_> {
     fn report(
         &self,
         mut compared: Option<Gate>,
-        mut alone: Vec<Alone>,
-        edited: &[Edited],
+        mut alone: Vec<SingleGate>,
+        edited: &[EditedFile],
         base: Option<&BaseCommit>,
     ) -> Result<ExitCode> {
         for node in compared.iter_mut().flat_map(|gate| &mut gate.nodes) {
-            if let Node::One(comparison) = node {
+            if let GateNode::One(comparison) = node {
                 comparison.judgement.diagnostics.extend(improvement(comparison, self.arguments));
             }
         }
@@ -389,7 +398,7 @@ impl Gates<'_> {
 }
 
 /// The remark on what a change edits of what its verdict is computed by.
-fn changed(edited: &[Edited]) -> Option<Diagnostic> {
+fn changed(edited: &[EditedFile]) -> Option<Diagnostic> {
     let paths: Vec<&str> = edited.iter().map(|edited| &*edited.path).take(MOST_PATHS).collect();
     let more = edited.len() - paths.len();
     let more = if more > 0 { format!(" and {}", many(more, "other")) } else { String::new() };

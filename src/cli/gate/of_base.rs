@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use ptmem::config::{BrokenBase, GateRules, Recording, Source};
+use ptmem::config::{BrokenBase, GateRules, GateSource, Recording};
 use ptmem::verdict::{Excuse, NoBefore};
 
 use super::super::config::{Loaded, load_of_base};
 use super::super::git::Base;
 use super::super::recorder::Failure;
-use super::UNNAMED;
+use super::arguments::UNNAMED;
 use super::base::BaseCommit;
 use super::gates::Gates;
 use super::sides::normal;
@@ -21,7 +21,7 @@ pub(super) struct OfBase<'a> {
 }
 
 /// Why there is no recording of the base.
-pub(super) enum Missing {
+pub(super) enum NoRecording {
     /// The base does not have the gate.
     New(String),
     /// Its configuration cannot be read.
@@ -37,15 +37,15 @@ impl<'a> OfBase<'a> {
     }
 
     /// How the base records a gate, and the folder that the paths of the gate begin at.
-    pub(super) fn recording(&self, name: &str, gates: &Gates<'_>) -> Result<(Recording, PathBuf), Missing> {
+    pub(super) fn recording(&self, name: &str, gates: &Gates<'_>) -> Result<(Recording, PathBuf), NoRecording> {
         if name == UNNAMED && !gates.arguments.command.is_empty() {
             let own = gates.rules.get(name).and_then(|gate| gate.source.recording());
             return own.map(|own| (own.clone(), PathBuf::new())).ok_or_else(|| self.lacks(name));
         }
-        let loaded = self.loaded.as_ref().map_err(|error| Missing::Configuration(format!("{error:#}")))?;
+        let loaded = self.loaded.as_ref().map_err(|error| NoRecording::Configuration(format!("{error:#}")))?;
         let recording = loaded.config.gates.get(name).and_then(|gate| gate.source.recording());
         let mut recording = recording.cloned().ok_or_else(|| self.lacks(name))?;
-        gates.arguments.apply(&mut recording).map_err(Missing::Configuration)?;
+        gates.arguments.apply(&mut recording).map_err(NoRecording::Configuration)?;
         Ok((recording, loaded.folder.clone()))
     }
 
@@ -55,7 +55,7 @@ impl<'a> OfBase<'a> {
         let mut befores = Vec::new();
         for loaded in sides.into_iter().flatten() {
             for gate in loaded.config.gates.values() {
-                if let Source::Files { before, .. } = &gate.source {
+                if let GateSource::Files { before, .. } = &gate.source {
                     befores.push(normal(&folder.join(&loaded.folder).join(before)).to_string_lossy().into_owned());
                 }
             }
@@ -63,12 +63,12 @@ impl<'a> OfBase<'a> {
         befores
     }
 
-    fn lacks(&self, name: &str) -> Missing {
-        Missing::New(format!("the base {} does not record a gate '{name}'", self.commit.short()))
+    fn lacks(&self, name: &str) -> NoRecording {
+        NoRecording::New(format!("the base {} does not record a gate '{name}'", self.commit.short()))
     }
 }
 
-impl Missing {
+impl NoRecording {
     /// The reason for the report, and whether absolute limits decide.
     pub(super) fn reason(self, gate: &GateRules, gates: &Gates<'_>) -> NoBefore {
         let broken = gate.broken_base.unwrap_or(gates.loaded.config.broken_base);
@@ -93,11 +93,11 @@ impl Missing {
 }
 
 /// The recording of a source that is recorded.
-trait Recorded {
+trait RecordedSource {
     fn recording(&self) -> Option<&Recording>;
 }
 
-impl Recorded for Source {
+impl RecordedSource for GateSource {
     fn recording(&self) -> Option<&Recording> {
         match self {
             Self::Recorded(recording) => Some(recording),

@@ -7,12 +7,21 @@ use ptmem::verdict::{Gate, Headline, LeakGate, Readings, Verdict};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::super::args::{Export, View};
+use super::super::args::{Export, ViewArguments};
 use super::super::output::Output;
-use super::super::place::Place;
+use super::super::place::StartFolder;
+
+/// A working tree that cannot be recorded.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub(super) struct Unrecorded {
+    pub(super) reason: String,
+    /// The end of the output.
+    pub(super) output: Vec<String>,
+}
 
 /// A gate that was judged by itself.
-pub(super) struct Alone {
+pub(super) struct SingleGate {
     /// Its name, if it has one.
     pub(super) name: Option<String>,
     pub(super) result: AloneResult,
@@ -78,7 +87,7 @@ impl<'g> GateResult<'g> {
     }
 }
 
-impl Alone {
+impl SingleGate {
     /// Adds a remark that concerns all of the run.
     pub(super) fn remark(&mut self, remark: Option<Diagnostic>) {
         match &mut self.result {
@@ -105,7 +114,12 @@ impl Alone {
 }
 
 /// Writes the requested files, and prints the reports.
-pub(super) fn write(results: &mut [GateResult<'_>], place: &Place, view: &View, output: &Output) -> Result<()> {
+pub(super) fn write(
+    results: &mut [GateResult<'_>],
+    place: &StartFolder,
+    view: &ViewArguments,
+    output: &Output,
+) -> Result<()> {
     let count = results.len();
     let prints_one_document = !matches!(view.format, Format::Table | Format::Markdown | Format::Json | Format::Brief);
     if count > 1 && prints_one_document {
@@ -126,7 +140,7 @@ pub(super) fn write(results: &mut [GateResult<'_>], place: &Place, view: &View, 
     exported
 }
 
-fn print(results: &[GateResult<'_>], view: &View, output: &Output) -> Result<()> {
+fn print(results: &[GateResult<'_>], view: &ViewArguments, output: &Output) -> Result<()> {
     let count = results.len();
     match view.format {
         Format::Json if count > 1 => return print_json(results, output),

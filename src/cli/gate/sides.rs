@@ -13,10 +13,10 @@ use ptmem::sides::Sides;
 use super::super::checkout::own_packages;
 use super::super::git::{self, Repository, git};
 use super::super::output;
-use super::super::place::Place;
+use super::super::place::StartFolder;
 use super::super::recorder::environment::Environment;
 use super::super::recorder::process::{Hold, available_memory};
-use super::super::recorder::tree::Tree;
+use super::super::recorder::tree::Worktree;
 use super::super::recorder::{
     Attempt, Candidate, Failure, InProgress, Method, Program, Recorder, hash_environment, python_of, read_log, tail,
 };
@@ -45,29 +45,29 @@ pub(super) struct Recordings {
 }
 
 /// A gate to record: how, and the folder that its paths begin at, from the working directory.
-pub(super) struct Plan<'a> {
+pub(super) struct GatePlan<'a> {
     pub(super) name: &'a str,
     pub(super) recording: &'a Recording,
     pub(super) folder: &'a Path,
 }
 
 /// A commit, or the working tree, in a folder.
-struct Side<'a> {
+struct GateSide<'a> {
     /// The folder of its recording.
     name: String,
     root: &'a Path,
     part: InProgress,
-    plan: &'a Plan<'a>,
+    plan: &'a GatePlan<'a>,
 }
 
 impl Recordings {
-    pub(super) fn new(recorder: Recorder, place: &Place, uses_kept: bool) -> Result<Self> {
+    pub(super) fn new(recorder: Recorder, place: &StartFolder, uses_kept: bool) -> Result<Self> {
         Ok(Self { recorder, repository: Repository::find(place)?, uses_kept })
     }
 
     /// The tree in which bases are recorded.
-    fn tree(&self) -> Tree<'_> {
-        Tree::at(&self.repository.root, self.recorder.place("tree"))
+    fn tree(&self) -> Worktree<'_> {
+        Worktree::at(&self.repository.root, self.recorder.place("tree"))
     }
 
     /// The end of the output of a recording that failed.
@@ -88,7 +88,7 @@ impl Recordings {
     }
 
     /// The name of the recording of a base, which holds for the same commit, gate, environment and version.
-    pub(super) fn name_of_base(&self, base: &BaseCommit, plan: &Plan<'_>, counters: bool) -> String {
+    pub(super) fn name_of_base(&self, base: &BaseCommit, plan: &GatePlan<'_>, counters: bool) -> String {
         let mut key = DefaultHasher::new();
         (&base.hash, plan.recording, plan.folder, &self.repository.below, counters).hash(&mut key);
         let words: Vec<OsString> = plan.recording.script.split_whitespace().map(OsString::from).collect();
@@ -97,7 +97,7 @@ impl Recordings {
     }
 
     /// Records the working tree alone, as what it is shown.
-    pub(super) fn after(&self, plan: &Plan<'_>, shown: &str) -> Attempt {
+    pub(super) fn after(&self, plan: &GatePlan<'_>, shown: &str) -> Attempt {
         let _hold = Hold::new();
         self.record(&self.place_of_after(plan, shown), false)
     }
@@ -106,7 +106,7 @@ impl Recordings {
     pub(super) fn both(
         &self,
         base: &BaseCommit,
-        plans: &Sides<Plan<'_>>,
+        plans: &Sides<GatePlan<'_>>,
         counters: bool,
     ) -> Result<(Sides<Attempt>, bool)> {
         let _hold = Hold::new();
@@ -128,7 +128,7 @@ impl Recordings {
             name: format!("base {}", base.short()),
             last: self.last(&Self::name_of_after(plans.after.name)),
         };
-        let before = Side { name, root: &tree.path, part, plan: &plans.before };
+        let before = GateSide { name, root: &tree.path, part, plan: &plans.before };
         let places = Sides { before, after };
         let Sides { before, after } = self.record_both(&places, counters);
         let before = self.explained(before, &places.before);
@@ -137,10 +137,10 @@ impl Recordings {
         Ok((Sides { before, after }, false))
     }
 
-    fn place_of_after<'a>(&'a self, plan: &'a Plan<'a>, shown: &str) -> Side<'a> {
+    fn place_of_after<'a>(&'a self, plan: &'a GatePlan<'a>, shown: &str) -> GateSide<'a> {
         let name = Self::name_of_after(plan.name);
         let part = InProgress { name: shown.to_owned(), last: self.last(&name) };
-        Side { name, root: &self.repository.root, part, plan }
+        GateSide { name, root: &self.repository.root, part, plan }
     }
 
     /// How long a recording took last time.
@@ -150,7 +150,7 @@ impl Recordings {
     }
 
     /// Records both at the same time where memory allows it, otherwise one after the other.
-    fn record_both(&self, places: &Sides<Side<'_>>, counters: bool) -> Sides<Attempt> {
+    fn record_both(&self, places: &Sides<GateSide<'_>>, counters: bool) -> Sides<Attempt> {
         let Sides { before, after } = places;
         if !self.have_room(&after.name)
             || [before, after].iter().any(|place| place.plan.recording.gpu == Recording::REAL_GPU)
@@ -176,7 +176,7 @@ impl Recordings {
         several && available_memory().is_some_and(|free| free >= needed.saturating_mul(2))
     }
 
-    fn record(&self, place: &Side<'_>, counters: bool) -> Attempt {
+    fn record(&self, place: &GateSide<'_>, counters: bool) -> Attempt {
         let began = Instant::now();
         let attempt = self.attempt(place, counters);
         if let Ok(Ok(_)) = attempt {
@@ -187,8 +187,8 @@ impl Recordings {
         attempt
     }
 
-    fn attempt(&self, place: &Side<'_>, counters: bool) -> Attempt {
-        let Side { name, root, part, plan } = place;
+    fn attempt(&self, place: &GateSide<'_>, counters: bool) -> Attempt {
+        let GateSide { name, root, part, plan } = place;
         let recording = plan.recording;
         let below = self.below(plan);
         let folder = root.join(&below);
@@ -219,13 +219,13 @@ impl Recordings {
     }
 
     /// The folder in which a gate runs its command, from the root of the repository.
-    fn below(&self, plan: &Plan<'_>) -> PathBuf {
+    fn below(&self, plan: &GatePlan<'_>) -> PathBuf {
         let folder = self.repository.below.join(plan.folder);
         normal(&plan.recording.directory.as_ref().map_or(folder.clone(), |below| folder.join(below)))
     }
 
     /// Says of a base that failed which of the files that it asked for only the working tree has.
-    fn explained(&self, attempt: Attempt, base: &Side<'_>) -> Attempt {
+    fn explained(&self, attempt: Attempt, base: &GateSide<'_>) -> Attempt {
         let failure = match attempt? {
             Ok(recorded) => return Ok(Ok(recorded)),
             Err(failure) => failure,
@@ -313,7 +313,7 @@ fn missing_in(tree: &Path) -> Vec<String> {
     let files = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     let pointers = files.filter(|name| is_pointer(&tree.join(String::from_utf8_lossy(name).as_ref()))).count();
     if pointers > 0 {
-        missing.push(format!("{} of Git LFS", super::super::many(pointers, "file")));
+        missing.push(format!("{} of Git LFS", super::super::words::many(pointers, "file")));
     }
     missing
 }

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::diff::PhaseRow;
-use ptmem::phase::Source;
+use ptmem::phase::PhaseSource;
 use ptmem::profile::{InputKind, Raise, saved};
 use ptmem::sides::Sides;
 use ptmem::units::{Delta, format_percent};
-use ptmem::verdict::{About, Check, Comparison, Verdict};
+use ptmem::verdict::{Check, Comparison, LimitKind, Verdict};
 
 use super::super::output;
-use super::super::shell::word;
-use super::GateArguments;
+use super::super::words::word;
+use super::arguments::GateArguments;
 
 /// Figures of the after that are not those of the before, in words.
 #[derive(Default)]
@@ -66,11 +66,12 @@ fn changes(comparison: &Comparison) -> Changes {
 
 /// The changes of the figures of a phase that checks are about, with their names.
 fn limited<'c>(row: &PhaseRow, checks: &'c [Check]) -> impl Iterator<Item = (&'static str, i128)> + use<'c> {
-    let figures = [(About::Phases, "phase", row.peak), (About::ReservedInPhases, "reserved in phase", row.reserved)];
+    let figures =
+        [(LimitKind::Phases, "phase", row.peak), (LimitKind::ReservedInPhases, "reserved in phase", row.reserved)];
     let name = Arc::clone(&row.name);
     let limited = figures
         .into_iter()
-        .filter(move |(about, ..)| checks.iter().any(|of| of.about() == *about && of.of.is_about_phase(&name)));
+        .filter(move |(kind, ..)| checks.iter().any(|of| of.kind() == *kind && of.of.is_about_phase(&name)));
     limited.map(|(_, figure, change)| (figure, change.gained().unwrap_or(0)))
 }
 
@@ -148,7 +149,7 @@ pub(super) fn update(comparison: &Comparison, reason: Option<&str>) -> Result<Up
         return kept(&unlike.to_string(), &anyway);
     }
     let Changes { lower, higher, .. } = changes(comparison);
-    let rest = Rest::of(comparison);
+    let rest = UnmeasuredChanges::of(comparison);
     if higher.is_empty() && lower.is_empty() && !rest.stacks && !rest.phases {
         return Ok(Updated { note: format!("{name} stays as it is: nothing has changed"), is_recorded: true });
     }
@@ -164,7 +165,7 @@ pub(super) fn update(comparison: &Comparison, reason: Option<&str>) -> Result<Up
     // Figures keep the form that they have.
     let text = match (before.source.kind, after.source.kind) {
         (InputKind::Numbers, InputKind::Numbers) => fs::read(&after.source.path)?,
-        _ => saved::bytes_of(after, &raises).map_err(ptmem::profile::Error::from)?,
+        _ => saved::bytes_of(after, &raises).map_err(ptmem::profile::ProfileError::from)?,
     };
     output::write_file(Path::new(name), &text)?;
     let changes: Vec<_> = lower.into_iter().chain(higher).collect();
@@ -176,19 +177,19 @@ pub(super) fn update(comparison: &Comparison, reason: Option<&str>) -> Result<Up
 }
 
 /// Changes of what has no figure of its own.
-struct Rest {
+struct UnmeasuredChanges {
     stacks: bool,
     phases: bool,
 }
 
-impl Rest {
+impl UnmeasuredChanges {
     fn of(comparison: &Comparison) -> Self {
         let devices = &comparison.diff.devices;
         let mut phases = devices.iter().flat_map(|device| &device.phases);
         Self {
             stacks: devices.iter().flat_map(|device| &device.rows).any(|row| row.delta() != 0),
             // The file does not keep passes: they follow from the stacks that it lists.
-            phases: phases.any(|row| row.source != Source::Pass && row.delta() != Some(0)),
+            phases: phases.any(|row| row.source != PhaseSource::Pass && row.delta() != Some(0)),
         }
     }
 }

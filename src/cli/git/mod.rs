@@ -22,14 +22,14 @@ pub(crate) use program::{git, output, text};
 pub(crate) use repository::Repository;
 
 use super::output as messages;
-use super::place::Place;
+use super::place::StartFolder;
 
 /// The largest file whose text is read.
-const LARGEST_FILE: u64 = super::sources::LARGEST;
+const LARGEST_FILE: u64 = super::checkout::LARGEST;
 
 /// The commit in which the history of a checkout and that of another commit part.
 pub(crate) struct Base {
-    place: Place,
+    place: StartFolder,
     repository: Repository,
     commit: String,
     /// What differs from it, once it was asked for: a job may have a thousand files.
@@ -38,7 +38,7 @@ pub(crate) struct Base {
 
 impl Base {
     /// The merge base with a commit, branch or tag.
-    pub(crate) fn find(place: &Place, name: &str) -> Result<Self> {
+    pub(crate) fn find(place: &StartFolder, name: &str) -> Result<Self> {
         let repository = Repository::find(place).context("--git")?;
         let commit = repository.merge_base(name)?;
         Ok(Self { place: place.clone(), repository, commit, changes: OnceCell::new() })
@@ -110,7 +110,7 @@ const FILES_AT_ONCE: usize = 8;
 
 /// Reads the lines that the checkout around a place changes since the merge base with `base`. In a CI job, whose report anybody may
 /// read, these are committed lines: code that ran before may have written others.
-pub(crate) fn changed_lines(place: &Place, base: &str) -> Result<Patch> {
+pub(crate) fn changed_lines(place: &StartFolder, base: &str) -> Result<Patch> {
     let Base { repository, commit: base, .. } = Base::find(place, base)?;
     let prefix = repository.prefix();
     let head = is_ci_job().then_some("HEAD");
@@ -172,7 +172,7 @@ pub(crate) fn is_ci_job() -> bool {
 /// The texts of files at the merge base with `base`, or otherwise at the checked-out commit, by their paths from the
 /// root of the checkout; `None` if git fails. Files that the commit lacks and large ones are omitted.
 pub(crate) fn texts_at<'p>(
-    place: &Place,
+    place: &StartFolder,
     base: Option<&str>,
     paths: impl Iterator<Item = &'p str>,
 ) -> Option<BTreeMap<&'p str, String>> {
@@ -182,7 +182,7 @@ pub(crate) fn texts_at<'p>(
 }
 
 /// True if the commit of the before follows another one, that of the after.
-pub(crate) fn are_swapped(place: &Place, commits: Sides<&str>) -> bool {
+pub(crate) fn are_swapped(place: &StartFolder, commits: Sides<&str>) -> bool {
     let Sides { before, after } = commits;
     // A recording may say anything.
     let are_commits = [before, after].iter().all(|name| name.bytes().all(|byte| byte.is_ascii_hexdigit()));

@@ -14,18 +14,18 @@ use super::LARGEST_FILE;
 use super::kinds::may_matter;
 use super::program::{answer, git, output, text};
 use crate::cli::checkout;
-use crate::cli::place::Place;
+use crate::cli::place::StartFolder;
 
 /// The repository around a place.
 pub(crate) struct Repository {
     pub(crate) root: PathBuf,
     /// The folder of the place, from the root.
     pub(crate) below: PathBuf,
-    place: Place,
+    place: StartFolder,
 }
 
 impl Repository {
-    pub(crate) fn find(place: &Place) -> Result<Self> {
+    pub(crate) fn find(place: &StartFolder) -> Result<Self> {
         let asked = |what: &str| text(&mut place.git(), &["rev-parse", what]).map(PathBuf::from);
         match asked("--show-toplevel") {
             Ok(root) => Ok(Self { root, below: asked("--show-prefix")?, place: place.clone() }),

@@ -11,11 +11,11 @@ use ptmem::pattern;
 use walkdir::{DirEntry, WalkDir};
 
 use super::super::input;
-use super::name::{self, Stated};
+use super::name::{self, StatedNumbers};
 
 /// A file that belongs to a set of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundFile {
     /// Its path.
     pub(crate) path: PathBuf,
     /// Its path from the directory, or from where the glob begins, parted by `/`.
@@ -30,7 +30,7 @@ pub(crate) struct Found {
     pub(crate) number: Option<u64>,
 }
 
-impl Found {
+impl FoundFile {
     /// The relative name without the ending that says what kind of file it is.
     pub(crate) fn stem(&self) -> &str {
         name::stem(&self.name).unwrap_or(&self.name)
@@ -45,7 +45,7 @@ impl Found {
 ///
 /// # Errors
 /// Where there is nothing to find, or something cannot be read; names it.
-pub(crate) fn find(path: &Path) -> Result<Option<Vec<Found>>> {
+pub(crate) fn find(path: &Path) -> Result<Option<Vec<FoundFile>>> {
     if path.as_os_str() == "-" {
         return Ok(None);
     }
@@ -77,7 +77,7 @@ pub(crate) fn find(path: &Path) -> Result<Option<Vec<Found>>> {
 }
 
 /// The files that several paths stand for, and those that were named.
-pub(crate) fn files(paths: &[PathBuf]) -> Result<Vec<Found>> {
+pub(crate) fn files(paths: &[PathBuf]) -> Result<Vec<FoundFile>> {
     let mut files = Vec::new();
     for path in paths {
         files.extend(find(path)?.unwrap_or_else(|| vec![plain(path)]));
@@ -86,10 +86,10 @@ pub(crate) fn files(paths: &[PathBuf]) -> Result<Vec<Found>> {
 }
 
 /// A single file, with what its path as it was typed says.
-fn plain(path: &Path) -> Found {
+fn plain(path: &Path) -> FoundFile {
     let name = path.to_string_lossy().replace('\\', "/");
-    let Stated { rank, node, .. } = name::stated(&name);
-    Found { path: path.to_owned(), name, rank, node, is_named: true, number: None }
+    let StatedNumbers { rank, node, .. } = name::stated(&name);
+    FoundFile { path: path.to_owned(), name, rank, node, is_named: true, number: None }
 }
 
 /// The folder where a glob begins, and the rest of it from the first part with a wildcard.
@@ -168,7 +168,7 @@ fn below(folder: &Path, depth: usize, with_hidden: bool) -> Result<Vec<(PathBuf,
 }
 
 /// A path to a file below a folder.
-struct Way {
+struct PathBelow {
     path: PathBuf,
     name: String,
     /// The folder of the file, without links.
@@ -177,7 +177,7 @@ struct Way {
     is_linked: bool,
 }
 
-impl Way {
+impl PathBelow {
     /// `root` is the folder that the path begins in, without links.
     fn new(root: &Path, path: PathBuf) -> Self {
         let own = path.parent().unwrap_or(Path::new(""));
@@ -188,9 +188,9 @@ impl Way {
 }
 
 /// Files below a folder, each once: of several ways to one the way without links.
-fn described(base: &Path, found: Vec<PathBuf>) -> Vec<Found> {
+fn described(base: &Path, found: Vec<PathBuf>) -> Vec<FoundFile> {
     let root = fs::canonicalize(start_of(base)).unwrap_or_default();
-    let mut ways: Vec<Way> = found.into_iter().map(|path| Way::new(&root, path)).collect();
+    let mut ways: Vec<PathBelow> = found.into_iter().map(|path| PathBelow::new(&root, path)).collect();
     ways.sort_by(|a, b| a.is_linked.cmp(&b.is_linked).then_with(|| name::natural(&a.name, &b.name)));
     let mut seen = HashSet::new();
     ways.retain(|way| seen.insert((way.folder.clone(), way.path.file_name().map(OsStr::to_owned))));
@@ -199,11 +199,11 @@ fn described(base: &Path, found: Vec<PathBuf>) -> Vec<Found> {
 }
 
 /// Reads ranks and nodes from the names of files.
-pub(crate) fn describe(files: Vec<(PathBuf, String)>) -> Vec<Found> {
-    let stated: Vec<Stated> = files.iter().map(|(_, name)| name::stated(name)).collect();
+pub(crate) fn describe(files: Vec<(PathBuf, String)>) -> Vec<FoundFile> {
+    let stated: Vec<StatedNumbers> = files.iter().map(|(_, name)| name::stated(name)).collect();
     let numbers = name::bare_ranks(&stated);
     let all = files.into_iter().zip(stated).zip(numbers);
-    let found = all.map(|(((path, name), Stated { rank, node, .. }), number)| Found {
+    let found = all.map(|(((path, name), StatedNumbers { rank, node, .. }), number)| FoundFile {
         path,
         name,
         rank,

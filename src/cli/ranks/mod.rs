@@ -15,23 +15,23 @@ use anyhow::{Result, bail};
 use ptmem::profile;
 use ptmem::sides::Sides;
 use ptmem::snapshot::Tables;
-use ptmem::verdict::{self, Job, Node, Reading, Readings, Thresholds};
+use ptmem::verdict::{self, GateNode, Job, Reading, Readings, Thresholds};
 
-use super::args::View;
+use super::args::ViewArguments;
 use super::input::{self, require_moment};
 use super::output;
 
-pub(crate) use find::{Found, files, find};
+pub(crate) use find::{FoundFile, files, find};
 pub(crate) use name::{differ_in_numbers, natural};
 use pair::members;
-pub(crate) use pair::{Pair, RankRule, pair};
+pub(crate) use pair::{RankPair, RankRule, pair};
 pub(crate) use work::in_order;
 
 /// The files of both sides where they are those of ranks; `None` where each side is one file.
 ///
 /// # Errors
 /// Where only one side is a directory or a glob, or nothing is found.
-pub(crate) fn sides(before: &Path, after: &Path) -> Result<Option<Sides<Vec<Found>>>> {
+pub(crate) fn sides(before: &Path, after: &Path) -> Result<Option<Sides<Vec<FoundFile>>>> {
     match (find(before)?, find(after)?) {
         (None, None) => Ok(None),
         (Some(before), Some(after)) => Ok(Some(Sides { before, after })),
@@ -65,7 +65,7 @@ pub(crate) fn size(path: &Path) -> u64 {
 }
 
 /// Refuses exports that must be a mistake.
-pub(crate) fn check_exports(view: &View, path: &Path, found: Option<&[Found]>) -> Result<()> {
+pub(crate) fn check_exports(view: &ViewArguments, path: &Path, found: Option<&[FoundFile]>) -> Result<()> {
     let of_ranks = found.unwrap_or_default().iter().map(|found| &*found.path);
     output::check_exports(&view.export, [path].into_iter().chain(of_ranks))
 }
@@ -73,9 +73,9 @@ pub(crate) fn check_exports(view: &View, path: &Path, found: Option<&[Found]>) -
 /// Reads a snapshot, or those of the ranks of a job that were found, and judges them where there are limits.
 pub(crate) fn readings(
     path: &Path,
-    found: Option<&[Found]>,
+    found: Option<&[FoundFile]>,
     thresholds: Option<&Thresholds>,
-    view: &View,
+    view: &ViewArguments,
     options: &profile::ReadOptions,
 ) -> Result<Readings> {
     let Some(found) = found else { return Ok(reading(path, thresholds, options)?.into()) };
@@ -98,7 +98,7 @@ pub(crate) fn readings(
         reading.profile.tables = Arc::clone(&tables);
     }
     let job = Job::read(path.display().to_string(), readings, &thresholds.cloned().unwrap_or_default());
-    Ok(Readings { nodes: vec![Node::Job(job)] })
+    Ok(Readings { nodes: vec![GateNode::Job(job)] })
 }
 
 /// A snapshot, and its judgement where there are limits.

@@ -28,7 +28,7 @@ enum Counts {
 
 /// Numbers stated in one name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Stated {
+pub(super) struct StatedNumbers {
     /// The rank that it states in words.
     pub(super) rank: Option<u64>,
     /// The node that it states beside a rank.
@@ -39,7 +39,7 @@ pub(super) struct Stated {
     bare: Vec<(usize, u64)>,
 }
 
-impl Stated {
+impl StatedNumbers {
     fn bare_at(&self, place: usize) -> Option<u64> {
         self.bare.iter().find(|(at, _)| *at == place).map(|(_, number)| *number)
     }
@@ -57,9 +57,9 @@ fn ends<'n>(name: &'n str, ending: &str) -> Option<&'n str> {
 }
 
 /// Reads a relative name whose folders are separated by `/`.
-pub(super) fn stated(name: &str) -> Stated {
+pub(super) fn stated(name: &str) -> StatedNumbers {
     let runs = runs_of(stem(name).unwrap_or(name));
-    let digits = runs.iter().enumerate().filter(|(_, run)| run.class == Class::Digits);
+    let digits = runs.iter().enumerate().filter(|(_, run)| run.class == CharacterClass::Digits);
     let numbers: Vec<Number> = digits.map(|(at, run)| (counts_at(&runs, at), run.text)).collect();
     let outer = only(&numbers, Counts::Outer);
     let mut kinds = [Counts::Rank, Counts::Local].into_iter();
@@ -67,10 +67,10 @@ pub(super) fn stated(name: &str) -> Stated {
     let rank = kind.map_or(outer, |kind| only(&numbers, kind));
     // Longer bare numbers are a time or a process id.
     let bare = numbers.iter().enumerate().filter(|(_, (counts, digits))| *counts == Counts::Bare && digits.len() <= 6);
-    Stated {
+    StatedNumbers {
         rank,
         node: outer.filter(|_| kind.is_some() && rank.is_some()),
-        template: runs.iter().map(|run| if run.class == Class::Digits { "#" } else { run.text }).collect(),
+        template: runs.iter().map(|run| if run.class == CharacterClass::Digits { "#" } else { run.text }).collect(),
         bare: bare.filter_map(|(at, (_, digits))| Some((at, digits.parse().ok()?))).collect(),
     }
 }
@@ -87,13 +87,13 @@ fn only(numbers: &[Number<'_>], kind: Counts) -> Option<u64> {
 
 /// Class of a character in a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
+enum CharacterClass {
     Digits,
     Letters,
     Separators,
 }
 
-impl Class {
+impl CharacterClass {
     fn of(c: char) -> Self {
         if c.is_ascii_digit() {
             Self::Digits
@@ -106,44 +106,44 @@ impl Class {
 }
 
 /// The longest piece of a name with characters of one class.
-struct Run<'n> {
+struct NamePiece<'n> {
     text: &'n str,
-    class: Class,
+    class: CharacterClass,
 }
 
-impl<'n> Run<'n> {
+impl<'n> NamePiece<'n> {
     fn order(&self) -> (usize, &'n str) {
         match self.class {
-            Class::Digits => {
+            CharacterClass::Digits => {
                 let number = self.text.trim_start_matches('0');
                 (1 + number.len(), number)
             }
-            Class::Letters | Class::Separators => (0, self.text),
+            CharacterClass::Letters | CharacterClass::Separators => (0, self.text),
         }
     }
 }
 
-fn runs_of(stem: &str) -> Vec<Run<'_>> {
+fn runs_of(stem: &str) -> Vec<NamePiece<'_>> {
     let mut runs = Vec::new();
     let mut rest = stem;
-    while let Some(class) = rest.chars().next().map(Class::of) {
-        let length = rest.find(|c| Class::of(c) != class).unwrap_or(rest.len());
-        runs.push(Run { text: &rest[..length], class });
+    while let Some(class) = rest.chars().next().map(CharacterClass::of) {
+        let length = rest.find(|c| CharacterClass::of(c) != class).unwrap_or(rest.len());
+        runs.push(NamePiece { text: &rest[..length], class });
         rest = &rest[length..];
     }
     runs
 }
 
 /// Meaning of the number at a place, by the words in front of it and the letters behind it.
-fn counts_at(runs: &[Run<'_>], at: usize) -> Counts {
+fn counts_at(runs: &[NamePiece<'_>], at: usize) -> Counts {
     // `8b` and hexadecimal digests; but not `3of8`.
-    let next = runs.get(at + 1).filter(|next| next.class == Class::Letters);
+    let next = runs.get(at + 1).filter(|next| next.class == CharacterClass::Letters);
     if next.is_some_and(|next| !next.text.eq_ignore_ascii_case("of")) {
         return Counts::Other;
     }
     // The last word in front of the number, and the one before that, with no other number in between.
-    let since_number = runs[..at].iter().rev().take_while(|run| run.class != Class::Digits);
-    let mut words = since_number.filter(|run| run.class == Class::Letters).map(|run| run.text.to_lowercase());
+    let since_number = runs[..at].iter().rev().take_while(|run| run.class != CharacterClass::Digits);
+    let mut words = since_number.filter(|run| run.class == CharacterClass::Letters).map(|run| run.text.to_lowercase());
     let last = words.next().unwrap_or_default();
     let before = words.next().unwrap_or_default();
     counts(&last, &before)
@@ -174,7 +174,7 @@ fn counts(word: &str, before: &str) -> Counts {
 }
 
 /// For each name the bare number that could be the rank: the only one, or the one in which the names differ.
-pub(super) fn bare_ranks(all: &[Stated]) -> Vec<Option<u64>> {
+pub(super) fn bare_ranks(all: &[StatedNumbers]) -> Vec<Option<u64>> {
     let mut alike: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, stated) in all.iter().enumerate() {
         alike.entry(&stated.template).or_default().push(index);
@@ -225,7 +225,7 @@ pub(crate) fn differ_in_numbers<'n>(names: impl IntoIterator<Item = &'n str>) ->
 /// The folders and the name of a file, each in its numbers and what is between them: folders end before longer names go
 /// on. A longer number is larger, but for zeros in front.
 fn pieces(name: &str) -> impl Iterator<Item = Vec<(usize, &str)>> {
-    name.split('/').map(|part| runs_of(part).iter().map(Run::order).collect())
+    name.split('/').map(|part| runs_of(part).iter().map(NamePiece::order).collect())
 }
 
 #[cfg(test)]

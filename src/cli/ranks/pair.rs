@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use ptmem::sides::Sides;
-use ptmem::verdict::{Member, Missing, Rank, has_ranks};
+use ptmem::verdict::{Member, MissingRank, Rank, has_ranks};
 use ptmem_base::text::count;
 
-use super::find::Found;
+use super::find::FoundFile;
 use super::name::natural;
 
 /// Names that an error lists.
@@ -28,7 +28,7 @@ pub(crate) struct RankRule {
 
 impl RankRule {
     /// The rule for sets of files of which each has one file a rank.
-    fn of(sides: &[&[Found]]) -> Self {
+    fn of(sides: &[&[FoundFile]]) -> Self {
         Self {
             with_node: sides.iter().any(|found| counts_on_nodes(found)),
             bare: sides.iter().all(|found| bare_numbers_are_alike(found)),
@@ -36,12 +36,12 @@ impl RankRule {
     }
 
     /// The rule for series of snapshots: a bare number there is that of the snapshot.
-    pub(crate) fn of_series(found: &[Found]) -> Self {
+    pub(crate) fn of_series(found: &[FoundFile]) -> Self {
         Self { with_node: counts_on_nodes(found), bare: false }
     }
 
     /// The rank or the name by which a file differs from the others of its side.
-    fn member(self, found: &Found) -> Member {
+    fn member(self, found: &FoundFile) -> Member {
         match self.rank(found) {
             Some(rank) => Member { rank: Some(rank), label: rank.to_string() },
             None => Member { rank: None, label: found.stem().to_owned() },
@@ -49,14 +49,14 @@ impl RankRule {
     }
 
     /// The rank that the name of a file states.
-    pub(crate) fn rank(self, found: &Found) -> Option<Rank> {
+    pub(crate) fn rank(self, found: &FoundFile) -> Option<Rank> {
         let number = found.rank.or(found.number.filter(|_| self.bare))?;
         Some(Rank { node: found.node.filter(|_| self.with_node), number })
     }
 }
 
 /// Whether the same rank is there on several nodes.
-fn counts_on_nodes(found: &[Found]) -> bool {
+fn counts_on_nodes(found: &[FoundFile]) -> bool {
     let stated = found.iter().filter_map(|found| Some((found.node, found.rank.or(found.number)?)));
     let places: BTreeSet<_> = stated.collect();
     let numbers: BTreeSet<_> = places.iter().map(|(_, number)| number).collect();
@@ -64,8 +64,8 @@ fn counts_on_nodes(found: &[Found]) -> bool {
 }
 
 /// Numbers behind different words, such as `encoder_1` and `decoder_1`, are not ranks.
-fn bare_numbers_are_alike(found: &[Found]) -> bool {
-    let mut first: BTreeMap<u64, &Found> = BTreeMap::new();
+fn bare_numbers_are_alike(found: &[FoundFile]) -> bool {
+    let mut first: BTreeMap<u64, &FoundFile> = BTreeMap::new();
     let mut bare = found.iter().filter(|found| found.rank.is_none());
     bare.all(|found| {
         let Some(number) = found.number else { return true };
@@ -75,37 +75,37 @@ fn bare_numbers_are_alike(found: &[Found]) -> bool {
 }
 
 /// The words of a name, without its numbers.
-fn shape(found: &Found) -> String {
+fn shape(found: &FoundFile) -> String {
     found.stem().split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("#")
 }
 
 /// The files of one rank on both sides.
 #[derive(Debug)]
-pub(crate) struct Pair<'f> {
+pub(crate) struct RankPair<'f> {
     pub(crate) member: Member,
-    pub(crate) before: &'f Found,
-    pub(crate) after: &'f Found,
+    pub(crate) before: &'f FoundFile,
+    pub(crate) after: &'f FoundFile,
 }
 
 /// The ranks of both sides.
 #[derive(Debug, Default)]
 pub(crate) struct Pairs<'f> {
-    pub(crate) pairs: Vec<Pair<'f>>,
-    pub(crate) missing: Vec<Missing>,
+    pub(crate) pairs: Vec<RankPair<'f>>,
+    pub(crate) missing: Vec<MissingRank>,
 }
 
 /// Pairs the files of two sides by rank, otherwise by equal relative names.
 ///
 /// # Errors
 /// Where two files of one side are of the same rank, or no rank is on both sides.
-pub(crate) fn pair<'f>(paths: Sides<&Path>, found: &'f Sides<Vec<Found>>) -> Result<Pairs<'f>> {
+pub(crate) fn pair<'f>(paths: Sides<&Path>, found: &'f Sides<Vec<FoundFile>>) -> Result<Pairs<'f>> {
     let mut pairs = Pairs::default();
     // One file on each side is a pair, whatever they are called.
     if let ([before], [after]) = (&found.before[..], &found.after[..]) {
         let rule = RankRule::of(&[]);
         let is_same = rule.rank(before) == rule.rank(after);
         let named = Member { rank: None, label: after.stem().to_owned() };
-        pairs.pairs.push(Pair { member: if is_same { rule.member(after) } else { named }, before, after });
+        pairs.pairs.push(RankPair { member: if is_same { rule.member(after) } else { named }, before, after });
         return Ok(pairs);
     }
     let rule = RankRule::of(&[&found.before, &found.after]);
@@ -117,8 +117,10 @@ pub(crate) fn pair<'f>(paths: Sides<&Path>, found: &'f Sides<Vec<Found>>) -> Res
     all.sort_by(|(a, ..), (b, ..)| order(a, b));
     for same in all.chunk_by(|(a, ..), (b, ..)| a == b) {
         match same {
-            [(member, _, before), (_, _, after)] => pairs.pairs.push(Pair { member: member.clone(), before, after }),
-            _ => pairs.missing.extend(same.iter().map(|(member, side, found)| Missing {
+            [(member, _, before), (_, _, after)] => {
+                pairs.pairs.push(RankPair { member: member.clone(), before, after })
+            }
+            _ => pairs.missing.extend(same.iter().map(|(member, side, found)| MissingRank {
                 member: member.clone(),
                 side: side.other(),
                 path: found.path.display().to_string(),
@@ -146,11 +148,11 @@ pub(crate) fn pair<'f>(paths: Sides<&Path>, found: &'f Sides<Vec<Found>>) -> Res
 ///
 /// # Errors
 /// Where two files are of the same rank.
-pub(crate) fn members<'f>(path: &Path, found: &'f [Found]) -> Result<Vec<(Member, &'f Found)>> {
+pub(crate) fn members<'f>(path: &Path, found: &'f [FoundFile]) -> Result<Vec<(Member, &'f FoundFile)>> {
     members_by(RankRule::of(&[found]), path, found)
 }
 
-fn members_by<'f>(rule: RankRule, path: &Path, found: &'f [Found]) -> Result<Vec<(Member, &'f Found)>> {
+fn members_by<'f>(rule: RankRule, path: &Path, found: &'f [FoundFile]) -> Result<Vec<(Member, &'f FoundFile)>> {
     let mut members: Vec<_> = found.iter().map(|found| (rule.member(found), found)).collect();
     members.sort_by(|(a, _), (b, _)| order(a, b));
     let mut several = members.chunk_by(|(a, _), (b, _)| a == b).filter(|files| files.len() > 1);
@@ -166,7 +168,7 @@ fn order(a: &Member, b: &Member) -> Ordering {
 }
 
 /// The error where several files are of one rank, and of others likewise.
-fn ambiguous(path: &Path, files: &[(Member, &Found)], others: usize) -> anyhow::Error {
+fn ambiguous(path: &Path, files: &[(Member, &FoundFile)], others: usize) -> anyhow::Error {
     let (Member { rank, label }, last) = &files[files.len() - 1];
     let of = if rank.is_some() { "of" } else { "called" };
     let likewise = match others {
@@ -186,7 +188,7 @@ fn ambiguous(path: &Path, files: &[(Member, &Found)], others: usize) -> anyhow::
 }
 
 /// A glob for the files of other ranks that are named like this one; `None` if several of `files` match it.
-fn glob_of(found: &Found, files: &[(Member, &Found)]) -> Option<PathBuf> {
+fn glob_of(found: &FoundFile, files: &[(Member, &FoundFile)]) -> Option<PathBuf> {
     let (start, end) = around(&found.name, found.rank.or(found.number)?)?;
     let alike = files.iter().filter(|(_, other)| other.name.starts_with(start) && other.name.ends_with(end));
     let base = found.path.to_str()?.strip_suffix(&found.name)?;
@@ -203,7 +205,7 @@ fn around(name: &str, rank: u64) -> Option<(&str, &str)> {
 }
 
 /// The first names of a side.
-fn names<'f>(found: impl ExactSizeIterator<Item = &'f Found>) -> String {
+fn names<'f>(found: impl ExactSizeIterator<Item = &'f FoundFile>) -> String {
     let more = found.len().saturating_sub(MOST_NAMES);
     let mut shown: Vec<_> = found.take(MOST_NAMES).map(|found| found.name.clone()).collect();
     if more > 0 {
@@ -221,7 +223,7 @@ mod tests {
     use super::super::find::describe;
     use super::*;
 
-    fn found(names: &[&str]) -> Vec<Found> {
+    fn found(names: &[&str]) -> Vec<FoundFile> {
         describe(names.iter().map(|name| (PathBuf::from("runs").join(name), (*name).to_owned())).collect())
     }
 
@@ -231,10 +233,10 @@ mod tests {
         let paths = Sides { before: Path::new("a"), after: Path::new("b") };
         let pairs = pair(paths, &found).map_err(|error| error.to_string())?;
         let mut texts = Vec::new();
-        for Pair { member, before, after } in pairs.pairs {
+        for RankPair { member, before, after } in pairs.pairs {
             texts.push(format!("{}={}:{}", member.label, before.name, after.name));
         }
-        for Missing { member, side, .. } in pairs.missing {
+        for MissingRank { member, side, .. } in pairs.missing {
             texts.push(format!("{}{}", if side == Side::After { '-' } else { '+' }, member.label));
         }
         Ok(texts)

@@ -21,7 +21,7 @@ pub(crate) fn in_order<T: Send>(
     work: impl Fn(usize) -> Result<T> + Sync,
     take: impl FnMut(usize, T) + Send,
 ) -> Result<()> {
-    let state = Mutex::new(State { begun: 0, taken: 0, bytes: 0, take, failed: None });
+    let state = Mutex::new(WorkState { begun: 0, taken: 0, bytes: 0, take, failed: None });
     let queue = Queue { sizes, work, state, changed: Condvar::new() };
     thread::scope(|scope| {
         (1..jobs.min(sizes.len())).for_each(|_| drop(scope.spawn(|| queue.work_off())));
@@ -34,11 +34,11 @@ pub(crate) fn in_order<T: Send>(
 struct Queue<'s, W, F> {
     sizes: &'s [u64],
     work: W,
-    state: Mutex<State<F>>,
+    state: Mutex<WorkState<F>>,
     changed: Condvar,
 }
 
-struct State<F> {
+struct WorkState<F> {
     /// The number of items that were begun.
     begun: usize,
     /// The number of results that were taken.
@@ -49,7 +49,7 @@ struct State<F> {
     failed: Option<anyhow::Error>,
 }
 
-impl<F> State<F> {
+impl<F> WorkState<F> {
     /// The size of the next item.
     fn next<'s>(&self, sizes: &'s [u64]) -> Option<&'s u64> {
         sizes.get(self.begun).filter(|_| self.failed.is_none())
@@ -96,7 +96,7 @@ impl<T, W: Fn(usize) -> Result<T>, F: FnMut(usize, T)> Queue<'_, W, F> {
         self.changed.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<F>> {
+    fn lock(&self) -> MutexGuard<'_, WorkState<F>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use ptmem::config::Recording;
 use ptmem::profile::{EndingKind, Profile, ReadOptions};
-use ptmem_simulate::{Card, Compute, Steps, empty_caches, offline_trackers};
+use ptmem_simulate::{Card, Compute, StepRange, empty_caches, offline_trackers};
 #[cfg(unix)]
 use rustix::fs::FlockOperation;
 
@@ -72,7 +72,7 @@ pub(crate) fn compute(text: &str) -> Result<String, String> {
 
 /// Checks which steps to record.
 pub(crate) fn steps(text: &str) -> Result<String, String> {
-    match text.parse::<Steps>() {
+    match text.parse::<StepRange>() {
         Err(_) if !["all", Recording::OWN_SNAPSHOT].contains(&text) => {
             Err("expected one step or A..B, counted from 1, such as 3 or 1..3, or 'all' or 'none'".to_owned())
         }

@@ -13,15 +13,15 @@ const PAUSE: Duration = Duration::from_millis(200);
 const ERASE: &str = "\r\x1b[2K";
 
 /// What runs now. A terminal has one line for it.
-static LINE: Mutex<Line> = Mutex::new(Line { parts: Vec::new(), shown: None });
+static LINE: Mutex<ProgressLine> = Mutex::new(ProgressLine { parts: Vec::new(), shown: None });
 
-struct Line {
-    parts: Vec<Running>,
+struct ProgressLine {
+    parts: Vec<ProgressPart>,
     shown: Option<Instant>,
 }
 
 /// A part of the line.
-struct Running {
+struct ProgressPart {
     name: String,
     doing: &'static str,
     began: Instant,
@@ -46,7 +46,7 @@ impl InProgress {
 
     /// Shows what it does until the value is dropped.
     pub(crate) fn doing(&self, doing: &'static str, steps: Option<PathBuf>) -> Doing {
-        let running = Running { name: self.name.clone(), doing, began: Instant::now(), steps, last: self.last };
+        let running = ProgressPart { name: self.name.clone(), doing, began: Instant::now(), steps, last: self.last };
         if let Ok(mut line) = LINE.lock() {
             line.parts.push(running);
         }
@@ -84,13 +84,13 @@ impl Drop for Doing {
     }
 }
 
-impl Line {
+impl ProgressLine {
     fn text(&self) -> String {
-        self.parts.iter().map(Running::text).collect::<Vec<_>>().join(" | ")
+        self.parts.iter().map(ProgressPart::text).collect::<Vec<_>>().join(" | ")
     }
 }
 
-impl Running {
+impl ProgressPart {
     fn text(&self) -> String {
         let step = self.steps.as_ref().and_then(|file| step(&fs::read_to_string(file).ok()?)).unwrap_or_default();
         let last = self.last.map(|last| format!(" (last time {} s)", last.as_secs())).unwrap_or_default();
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn a_part_tells_its_step_and_how_long_it_took_last_time() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let running = |steps, last| Running {
+        let running = |steps, last| ProgressPart {
             name: "base 1a2b3c4".to_owned(),
             doing: "recording",
             began: Instant::now(),

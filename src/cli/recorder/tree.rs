@@ -8,12 +8,12 @@ use anyhow::Result;
 use super::super::git::{self, git};
 
 /// A worktree of a repository.
-pub(crate) struct Tree<'r> {
+pub(crate) struct Worktree<'r> {
     root: &'r Path,
     pub(crate) path: PathBuf,
 }
 
-impl<'r> Tree<'r> {
+impl<'r> Worktree<'r> {
     /// The place of one, which need not be there yet.
     pub(crate) fn at(root: &'r Path, path: PathBuf) -> Self {
         Self { root, path }

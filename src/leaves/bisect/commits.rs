@@ -11,11 +11,11 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use ptmem::patch::Edit;
 use ptmem::sides::Sides;
 
-use super::{Found, Recordable};
+use super::{FoundChange, Recordable};
 use crate::cli::checkout::own_packages;
 use crate::cli::git::{self, Repository, git};
-use crate::cli::place::Place;
-use crate::cli::recorder::tree::Tree;
+use crate::cli::place::StartFolder;
+use crate::cli::recorder::tree::Worktree;
 use crate::cli::recorder::{Attempt, Candidate, Failure, InProgress, Program, Recorded, Recorder};
 use crate::leaves::search::{Answer, Asked, Candidates};
 
@@ -61,7 +61,8 @@ impl Commits {
                  'transformers==4.36..4.40', or the recording of a good commit"
             )
         })?;
-        let Repository { root, below, .. } = Repository::find(&Place::here()).with_context(|| range.to_owned())?;
+        let Repository { root, below, .. } =
+            Repository::find(&StartFolder::here()).with_context(|| range.to_owned())?;
         let [good, bad] = [good, bad].map(|name| commit(&root, if name.is_empty() { "HEAD" } else { name }));
         let commits = Self { root, below, good: good?, bad: bad? };
         let ends = [&*commits.good.hash, &*commits.bad.hash];
@@ -96,8 +97,8 @@ impl Commits {
     }
 
     /// The worktree in which commits are recorded.
-    pub(super) fn tree(&self, recorder: &Recorder) -> Tree<'_> {
-        Tree::at(&self.root, recorder.place(TREE))
+    pub(super) fn tree(&self, recorder: &Recorder) -> Worktree<'_> {
+        Worktree::at(&self.root, recorder.place(TREE))
     }
 
     /// Checks a commit out in the worktree, and gives the folder in it that is the working directory here.
@@ -153,14 +154,14 @@ impl Recordable for Commits {
         }
     }
 
-    fn show(&self, found: &Found<Commit>, recorder: &Recorder) -> Result<Option<String>> {
+    fn show(&self, found: &FoundChange<Commit>, recorder: &Recorder) -> Result<Option<String>> {
         self.check_out(&found.bad, recorder)?;
         Ok(Some(found.before.hash.clone()))
     }
 
     fn without(
         &self,
-        found: &Found<Commit>,
+        found: &FoundChange<Commit>,
         edit: &Edit,
         is_alone: bool,
         recorder: &Recorder,
@@ -187,7 +188,7 @@ impl Recordable for Commits {
         recorded.map(Some)
     }
 
-    fn found(&self, asked: &Asked<Commit>) -> Result<Found<Commit>> {
+    fn found(&self, asked: &Asked<Commit>) -> Result<FoundChange<Commit>> {
         let mut left = self.left(asked)?;
         let bad = commit(&self.root, &left.pop().context("git lists no commit")?)?;
         let unknown = left.iter().map(|hash| commit(&self.root, hash)).collect::<Result<Vec<_>>>()?;
@@ -201,7 +202,7 @@ impl Recordable for Commits {
             let last = good.find(|good| self.run(&["merge-base", "--is-ancestor", &good.hash, &bad.hash]).is_ok());
             last.unwrap_or(&self.good).clone()
         };
-        Ok(Found { bad, before, unknown })
+        Ok(FoundChange { bad, before, unknown })
     }
 }
 

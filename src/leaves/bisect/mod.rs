@@ -14,16 +14,17 @@ use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::patch::Edit;
 use ptmem::verdict::{Check, Gate, Verdict};
 
-use crate::cli::args::{ConfigArguments, DiffLimits, Stacks, Trust, View, heading, text};
+use crate::cli::args::{ConfigArguments, DiffLimits, StackArguments, Trust, ViewArguments, heading, text};
+use crate::cli::checkout;
 use crate::cli::config::{self, Loaded};
 use crate::cli::diff::{Pair, Request, compare_all};
+use crate::cli::exit::exit_code;
 use crate::cli::output::{self, Output};
-use crate::cli::place::Place;
+use crate::cli::place::StartFolder;
 use crate::cli::recorder::{
     Attempt, Candidate, Failure, InProgress, Program, RecordArguments, Recorded, Recorder, own_files, python_of,
 };
 use crate::cli::report::report_options;
-use crate::cli::{checkout, exit_code};
 use crate::leaves::search::{Answer, Asked, Candidates, search};
 use commits::Commits;
 use releases::Releases;
@@ -54,13 +55,13 @@ pub(crate) struct BisectArguments {
     #[command(flatten)]
     limits: DiffLimits,
     #[command(flatten, next_help_heading = heading::COMPARED)]
-    stacks: Stacks,
+    stacks: StackArguments,
     #[command(flatten)]
     trust: Trust,
     #[command(flatten)]
     config: ConfigArguments,
     #[command(flatten)]
-    view: View,
+    view: ViewArguments,
 }
 
 /// Exit code by which `git bisect run` skips a commit.
@@ -78,10 +79,10 @@ pub(super) trait Recordable: Candidates {
     /// Runs and records one of them.
     fn record(&self, one: &Self::One, recorder: &Recorder, program: Program<'_>) -> Attempt;
     /// The first bad one, as far as it is known.
-    fn found(&self, asked: &Asked<Self::One>) -> Result<Found<Self::One>>;
+    fn found(&self, asked: &Asked<Self::One>) -> Result<FoundChange<Self::One>>;
 
     /// Makes the code of the answer that of the working directory, and gives the name of the code before it, where it has one.
-    fn show(&self, _: &Found<Self::One>, _: &Recorder) -> Result<Option<String>> {
+    fn show(&self, _: &FoundChange<Self::One>, _: &Recorder) -> Result<Option<String>> {
         Ok(None)
     }
 
@@ -89,7 +90,7 @@ pub(super) trait Recordable: Candidates {
     /// possible, or the same as alone.
     fn without(
         &self,
-        _: &Found<Self::One>,
+        _: &FoundChange<Self::One>,
         _: &Edit,
         _: bool,
         _: &Recorder,
@@ -100,7 +101,7 @@ pub(super) trait Recordable: Candidates {
 }
 
 /// The answer of a search.
-pub(super) struct Found<C> {
+pub(super) struct FoundChange<C> {
     pub(super) bad: C,
     /// The one before it, or the last good one if others are between them.
     pub(super) before: C,
@@ -111,7 +112,7 @@ pub(super) struct Found<C> {
 pub(super) fn run(arguments: &BisectArguments, output: &Output) -> Result<ExitCode> {
     let BisectArguments { range, record, config, .. } = arguments;
     let program = Program { command: &record.command, method: &record.method };
-    let place = Place::here();
+    let place = StartFolder::here();
     let loaded = config::load_at(&place, config)?;
     let mut judging = Judging { arguments, place, loaded, git: None };
     if let Some((package, versions)) = range.split_once("==") {
@@ -133,7 +134,7 @@ pub(super) fn run(arguments: &BisectArguments, output: &Output) -> Result<ExitCo
     let tree = commits.tree(&recorder).path;
     commits.check_out(&commits.bad, &recorder)?;
     // Paths in reports begin there, and the edits that explain growth are found there.
-    judging.place = Place::at(tree);
+    judging.place = StartFolder::at(tree);
     judging.loaded.config.rules.checkout = checkout::current(&judging.place, None);
     let program = Program { command: &command, ..program };
     let mut bisection = Bisection { set: &commits, recorder, program, judging };
@@ -158,7 +159,7 @@ fn compare(good: &str, program: Program<'_>, judging: &Judging<'_>) -> Result<u8
 struct Judging<'a> {
     arguments: &'a BisectArguments,
     /// The checkout of the answer.
-    place: Place,
+    place: StartFolder,
     loaded: Loaded,
     /// The commit since which the code changed, once it is known.
     git: Option<String>,
@@ -244,7 +245,7 @@ impl<S: Recordable> Bisection<'_, S> {
     }
 
     /// Whether the limits hold without the edit that the growth of the answer leads to.
-    fn proof(&mut self, found: &Found<S::One>, gate: &Gate, before: &Path) -> Result<Option<String>> {
+    fn proof(&mut self, found: &FoundChange<S::One>, gate: &Gate, before: &Path) -> Result<Option<String>> {
         let Some(edit) = gate.worst_first().first().and_then(|worst| worst.leading_edit()) else { return Ok(None) };
         let place = edit.place();
         let mut taken = format!("the edit at {place}");
@@ -327,8 +328,8 @@ fn unsearched<C: Display>(good: &C, bad: &C, gate: &Gate, noun: &str) -> String 
 }
 
 /// Says which one was found, and what that rests on.
-fn said<C: Display>(found: &Found<C>, good: &C, judged: usize, noun: &str, alone: Verdict) -> String {
-    let Found { bad, before, unknown } = found;
+fn said<C: Display>(found: &FoundChange<C>, good: &C, judged: usize, noun: &str, alone: Verdict) -> String {
+    let FoundChange { bad, before, unknown } = found;
     let mut text = match &unknown[..] {
         [] => format!("{bad} is the first {noun} that exceeds the limits compared with {good}"),
         skipped => {

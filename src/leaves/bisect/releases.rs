@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Found, Recordable};
+use super::{FoundChange, Recordable};
 use crate::cli::checkout::paths_of;
 use crate::cli::pip::{Installer, printed};
 use crate::cli::recorder::{Attempt, Candidate, Failure, InProgress, Program, Recorder};
@@ -22,9 +22,9 @@ pub(super) struct Releases {
 
 /// The numbers of a release, without zeros at its end, and that of a post-release.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Version(Vec<u64>, u64);
+struct ReleaseNumbers(Vec<u64>, u64);
 
-impl Version {
+impl ReleaseNumbers {
     fn of(text: &str) -> Option<Self> {
         let (numbers, post) = text.split_once(".post").unwrap_or((text, "0"));
         let numbers = numbers.split('+').next()?.split('.').map(|part| part.parse().ok());
@@ -41,16 +41,17 @@ impl Releases {
     pub(super) fn of(package: &str, range: &str, python: OsString) -> Result<Self> {
         let expected =
             "expected a package and two of its releases, the older first, such as 'transformers==4.36..4.40'";
-        let ends = range.split_once("..").and_then(|(good, bad)| Some((Version::of(good)?, Version::of(bad)?)));
+        let ends =
+            range.split_once("..").and_then(|(good, bad)| Some((ReleaseNumbers::of(good)?, ReleaseNumbers::of(bad)?)));
         let ends = ends.filter(|(good, bad)| good < bad);
         let (good, bad) = ends.with_context(|| format!("{package}=={range}: {expected}"))?;
         let listed = printed(&python, &["-m", "pip", "index", "versions", package])
             .with_context(|| format!("{package}: pip lists no releases; {expected}, and a Python with pip"))?;
         let versions = listed.lines().find_map(|line| line.trim().strip_prefix("Available versions: "));
         let versions = versions.unwrap_or_default();
-        let mut versions: Vec<(Version, String)> = versions
+        let mut versions: Vec<(ReleaseNumbers, String)> = versions
             .split(", ")
-            .filter_map(|text| Some((Version::of(text)?, text.to_owned())))
+            .filter_map(|text| Some((ReleaseNumbers::of(text)?, text.to_owned())))
             .filter(|(version, _)| *version >= good && *version <= bad)
             .collect();
         versions.sort_by(|a, b| a.0.cmp(&b.0));
@@ -119,10 +120,10 @@ impl Recordable for Releases {
         recorded
     }
 
-    fn found(&self, asked: &Asked<String>) -> Result<Found<String>> {
+    fn found(&self, asked: &Asked<String>) -> Result<FoundChange<String>> {
         let (good, bad) = self.bounds(asked);
         let [before, bad_one] = [good, bad].map(|place| self.versions[place].clone());
-        Ok(Found { bad: bad_one, before, unknown: self.versions[good + 1..bad].to_vec() })
+        Ok(FoundChange { bad: bad_one, before, unknown: self.versions[good + 1..bad].to_vec() })
     }
 }
 
@@ -144,9 +145,9 @@ mod tests {
 
     #[test]
     fn releases_have_an_order() {
-        let order = ["4.9", "4.36.0", "4.36.1", "4.36.1.post1", "4.40"].map(|text| Version::of(text).unwrap());
+        let order = ["4.9", "4.36.0", "4.36.1", "4.36.1.post1", "4.40"].map(|text| ReleaseNumbers::of(text).unwrap());
         assert!(order.is_sorted(), "{order:?}");
-        assert_eq!(Version::of("4.36"), Version::of("4.36.0"));
-        assert_eq!(Version::of("2.0rc1"), None);
+        assert_eq!(ReleaseNumbers::of("4.36"), ReleaseNumbers::of("4.36.0"));
+        assert_eq!(ReleaseNumbers::of("2.0rc1"), None);
     }
 }

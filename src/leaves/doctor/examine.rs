@@ -6,11 +6,11 @@ use ptmem::device::DeviceId;
 use ptmem::diagnostic::Code;
 use ptmem::diff::{Diff, Metric};
 use ptmem::leak::Search;
-use ptmem::phase::steps::How;
+use ptmem::phase::steps::FoundBy;
 use ptmem::profile::{DeviceProfile, HistoryKind, Profile, RunFacts};
 use ptmem::units::{Delta, Size, format_percent, format_share};
 
-use crate::cli::many;
+use crate::cli::words::many;
 
 /// The quality of a recording in one respect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display)]
@@ -229,10 +229,10 @@ fn found_steps(search: &Search, device: DeviceId) -> Examined {
     let advice = "for 'ptmem leak' and --every 1step, record several and name them: \
                   with torch.profiler.record_function(\"ProfilerStep#1\"): train_step()";
     match found.and_then(|found| found.how.as_ref()) {
-        Some(How::Named(name)) => good(format!("{count} by {name}")),
-        Some(How::Recurring(label)) => good(format!("{count} by a recurring stack: {label}")),
-        Some(How::Called(module)) => good(format!("{count} by calls of {module}, the outermost module")),
-        Some(How::Windows) | None => Examined { advice: Some(advice), ..good("none found") },
+        Some(FoundBy::Named(name)) => good(format!("{count} by {name}")),
+        Some(FoundBy::Recurring(label)) => good(format!("{count} by a recurring stack: {label}")),
+        Some(FoundBy::Called(module)) => good(format!("{count} by calls of {module}, the outermost module")),
+        Some(FoundBy::Windows) | None => Examined { advice: Some(advice), ..good("none found") },
     }
 }
 

@@ -16,8 +16,9 @@ use ptmem::report::{printable, wrap};
 use ptmem::verdict::Verdict;
 
 use crate::cli::args::{ConfigArguments, heading};
+use crate::cli::exit::exit_code;
 use crate::cli::output::Output;
-use crate::cli::{config, exit_code, input};
+use crate::cli::{config, input};
 use examine::{Aspect, Examined, Health, again, examine, health};
 
 /// Check whether a snapshot is fit to gate, and how to record a better one

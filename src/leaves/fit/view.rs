@@ -2,7 +2,8 @@
 
 use ptmem::report::RenderOptions;
 use ptmem::report::view::{
-    Content, Fact, Group, Row, Section, Source, Table, Tone, Value, View, figure, overhead, remarks, rows, words,
+    Content, Fact, Group, RowOfCells, Section, SourceFile, Table, Tone, Value, View, figure, overhead, remarks, rows,
+    words,
 };
 use ptmem::tracks::StackTrack;
 use ptmem::units::Size;
@@ -28,7 +29,7 @@ fn group(search: &NumberSearch, options: &RenderOptions) -> Group {
     let NumberSearch { name, range, runs, too_large, .. } = search;
     let diagnostics = runs.diagnostics.iter().map(|diagnostic| (None, diagnostic));
     let amount = count((runs.all.len() + too_large.len()) as u64, "run", "runs");
-    let mut group = Group::about(vec![Source { side: None, path: format!("{name}={range}"), amount }]);
+    let mut group = Group::about(vec![SourceFile { side: None, path: format!("{name}={range}"), amount }]);
     group.facts = answer(search);
     group.sections = runs.devices.iter().map(|device| section(search, device, options)).collect();
     group.remarks = remarks(diagnostics, runs.devices.len() > 1);
@@ -73,8 +74,8 @@ fn peaks(search: &NumberSearch, device: &DeviceRuns) -> Table {
     Table::new(heads, fitting.chain(unfit)).titled("peak")
 }
 
-fn peak_row(x: u64, [peak, reserved]: [Value; 2], remark: &str) -> Row {
-    Row::new(Tone::Plain, [Value::words(x.to_string()), peak, reserved, Value::words(remark)])
+fn peak_row(x: u64, [peak, reserved]: [Value; 2], remark: &str) -> RowOfCells {
+    RowOfCells::new(Tone::Plain, [Value::words(x.to_string()), peak, reserved, Value::words(remark)])
 }
 
 /// The largest stacks of the first run and of the last.
@@ -88,7 +89,7 @@ fn stacks(name: &str, runs: &Runs, device: &DeviceRuns, options: &RenderOptions)
         options,
         |stack| {
             let name = Value::stack(&*stack.label, stack.more);
-            Row::new(Tone::Plain, stack_cells(name, &StackTrack::sums([stack], count)))
+            RowOfCells::new(Tone::Plain, stack_cells(name, &StackTrack::sums([stack], count)))
         },
         |rest, name| stack_cells(name, &StackTrack::sums(rest, count)),
     );

@@ -19,16 +19,16 @@ pub(crate) struct HistoryOptions {
 
 /// The origin of a profile of the series.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Point {
+pub(crate) struct CoursePoint {
     /// Its file, or the commit in short.
     pub(crate) name: String,
     /// The commit that stored it, where it comes from a repository.
-    pub(crate) commit: Option<Commit>,
+    pub(crate) commit: Option<FileCommit>,
 }
 
 /// A version of a file in a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Commit {
+pub(crate) struct FileCommit {
     /// Its hash.
     pub(crate) hash: String,
     /// When it was committed, in seconds since 1970.
@@ -41,7 +41,7 @@ pub(crate) struct Commit {
 #[derive(Debug)]
 pub(crate) struct History {
     /// The profiles, the oldest first.
-    pub(crate) points: Vec<Point>,
+    pub(crate) points: Vec<CoursePoint>,
     /// Each device.
     pub(crate) devices: Vec<DeviceHistory>,
     /// Files that could not be read, with the reason.
@@ -60,7 +60,7 @@ pub(crate) struct DeviceHistory {
     /// Its figures in each profile; `None` where that lacks the device.
     pub(crate) figures: Vec<Option<PointFigures>>,
     /// The changes of the peak, the oldest first.
-    pub(crate) steps: Vec<PeakChange>,
+    pub(crate) steps: Vec<CoursePeak>,
     /// The stacks at the peaks, the largest of the latest profile first.
     pub(crate) stacks: Vec<StackTrack>,
     /// The further course of the reserved peak, or of the allocated one where that is not known.
@@ -82,7 +82,7 @@ pub(crate) struct PointFigures {
 
 /// A profile whose peak differs from that of the one before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PeakChange {
+pub(crate) struct CoursePeak {
     /// Index of the profile.
     pub(crate) at: usize,
     /// The peak of the one before.
@@ -104,9 +104,9 @@ pub(crate) struct StackStep {
     pub(crate) change: i128,
 }
 
-impl PeakChange {
+impl CoursePeak {
     /// The step from one known peak to the next.
-    fn between(earlier: Known, later: Known, stacks: &[StackTrack]) -> Self {
+    fn between(earlier: KnownFigure, later: KnownFigure, stacks: &[StackTrack]) -> Self {
         let mut changed: Vec<StackStep> = stacks
             .iter()
             .map(|stack| {
@@ -149,7 +149,7 @@ impl History {
     /// Looks at profiles, the oldest first. Their stacks must have been computed for [`profile::Moment::Peak`].
     #[must_use]
     pub(crate) fn new(
-        points: Vec<Point>,
+        points: Vec<CoursePoint>,
         profiles: &[Profile],
         skipped: Vec<(String, String)>,
         options: &HistoryOptions,
@@ -168,7 +168,7 @@ impl History {
 }
 
 /// The diagnostics of a history.
-fn diagnostics(points: &[Point], profiles: &[Profile]) -> Vec<Diagnostic> {
+fn diagnostics(points: &[CoursePoint], profiles: &[Profile]) -> Vec<Diagnostic> {
     let is_incomplete = |found: &&Diagnostic| found.code == Code::RunIncomplete;
     let latest = profiles.last().into_iter().flat_map(|profile| &profile.diagnostics);
     let latest = latest.filter(|found| !is_incomplete(found)).cloned();
@@ -180,7 +180,7 @@ fn diagnostics(points: &[Point], profiles: &[Profile]) -> Vec<Diagnostic> {
 }
 
 impl DeviceHistory {
-    fn new(points: &[Point], profiles: &[Profile], device: &DeviceTrack, options: &HistoryOptions) -> Self {
+    fn new(points: &[CoursePoint], profiles: &[Profile], device: &DeviceTrack, options: &HistoryOptions) -> Self {
         let figures = device.in_each(profiles).map(|device| {
             let profile::Figures { allocated, reserved, history, .. } = &device?.figures;
             let has_peaks = history.has_peaks();
@@ -196,7 +196,7 @@ impl DeviceHistory {
         let outlook = Outlook::new(points, &figures, options.min_step, budget.map(DeviceBudget::usable));
         let peaks = known(&figures, |figures| figures.peak);
         let changes = changes(&bytes(&peaks), options.min_step).into_iter();
-        let steps = changes.map(|to| PeakChange::between(peaks[to - 1], peaks[to], &stacks)).collect();
+        let steps = changes.map(|to| CoursePeak::between(peaks[to - 1], peaks[to], &stacks)).collect();
         Self { device: device.device, figures, steps, stacks, outlook, budget }
     }
 }
@@ -220,7 +220,12 @@ fn changes(values: &[u64], min_step: u64) -> Vec<usize> {
 }
 
 impl Outlook {
-    fn new(points: &[Point], figures: &[Option<PointFigures>], min_step: u64, memory: Option<u64>) -> Option<Self> {
+    fn new(
+        points: &[CoursePoint],
+        figures: &[Option<PointFigures>],
+        min_step: u64,
+        memory: Option<u64>,
+    ) -> Option<Self> {
         let peak = Pace::of(figures, |figures| figures.peak, min_step)?;
         // Reserved memory is what fills the device. It grows by segments where the peak grows steadily.
         let reserved = Pace::of(figures, |figures| figures.reserved.or(figures.peak), min_step)?;
@@ -237,7 +242,7 @@ impl Outlook {
 /// The further course of a figure.
 struct Pace {
     trend: Trend,
-    known: Vec<Known>,
+    known: Vec<KnownFigure>,
 }
 
 impl Pace {
@@ -254,7 +259,7 @@ impl Pace {
     }
 
     /// Mean seconds from one commit to the next, since the latest change of course.
-    fn seconds(&self, points: &[Point]) -> Option<u64> {
+    fn seconds(&self, points: &[CoursePoint]) -> Option<u64> {
         let begun = points[self.known[self.trend.since].at].commit.as_ref()?.time;
         let passed = points[self.known.last()?.at].commit.as_ref()?.time.checked_sub(begun)?;
         u64::try_from(passed).ok()?.checked_div(self.trend.steps as u64)
@@ -263,19 +268,19 @@ impl Pace {
 
 /// A figure that a profile has.
 #[derive(Clone, Copy)]
-struct Known {
+struct KnownFigure {
     /// Index of the profile.
     at: usize,
     bytes: u64,
 }
 
 /// A figure of every profile that has it.
-fn known(figures: &[Option<PointFigures>], value: fn(&PointFigures) -> Option<u64>) -> Vec<Known> {
+fn known(figures: &[Option<PointFigures>], value: fn(&PointFigures) -> Option<u64>) -> Vec<KnownFigure> {
     let all = figures.iter().enumerate();
-    all.filter_map(|(at, figures)| Some(Known { at, bytes: value(figures.as_ref()?)? })).collect()
+    all.filter_map(|(at, figures)| Some(KnownFigure { at, bytes: value(figures.as_ref()?)? })).collect()
 }
 
-fn bytes(known: &[Known]) -> Vec<u64> {
+fn bytes(known: &[KnownFigure]) -> Vec<u64> {
     known.iter().map(|known| known.bytes).collect()
 }
 

@@ -8,7 +8,7 @@ use ptmem::report::printable;
 use ptmem::tracks::StackTrack;
 use ptmem_base::json_writer::{list, object};
 
-use super::course::{DeviceHistory, History, PeakChange, Point};
+use super::course::{CoursePeak, CoursePoint, DeviceHistory, History};
 
 object! {
     /// The report of a series of profiles, the oldest first.
@@ -24,7 +24,7 @@ object! {
 }
 
 object! {
-    PointReport<'a>(point: &'a Point) {
+    PointReport<'a>(point: &'a CoursePoint) {
         name: point.name,
         commit: point.commit.as_ref().map(|commit| &commit.hash),
         time: point.commit.as_ref().map(|commit| commit.time),
@@ -45,7 +45,7 @@ object! {
 }
 
 object! {
-    StepReport<'a>(step: &'a PeakChange) {
+    StepReport<'a>(step: &'a CoursePeak) {
         profile: step.at,
         before: step.before,
         after: step.after,

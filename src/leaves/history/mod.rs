@@ -20,7 +20,7 @@ use crate::cli::args::StudyArguments;
 use crate::cli::output::{Output, folder_of};
 use crate::cli::series::{self, Series, SeriesOrder};
 use crate::cli::{git, ranks};
-use course::{Commit, History, HistoryOptions, Point};
+use course::{CoursePoint, FileCommit, History, HistoryOptions};
 
 /// The heading of the options.
 const HISTORY: &str = "History";
@@ -72,14 +72,18 @@ pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitC
 
 /// Reads files, and those of directories and globs. The latest of files that are not in the order of their names are known
 /// once all are read.
-fn read(arguments: &HistoryArguments, last: usize, reading: &profile::ReadOptions) -> Result<(Vec<Point>, Series)> {
+fn read(
+    arguments: &HistoryArguments,
+    last: usize,
+    reading: &profile::ReadOptions,
+) -> Result<(Vec<CoursePoint>, Series)> {
     let mut files = ranks::files(&arguments.profiles)?;
     if series::is_in_order_of_names(&files) {
         files.drain(..files.len().saturating_sub(last));
     }
     let mut series = series::read(&files, arguments.order, reading)?;
     series.profiles.drain(..series.profiles.len().saturating_sub(last));
-    let points = series.profiles.iter().map(|profile| Point { name: profile.source.path.clone(), commit: None });
+    let points = series.profiles.iter().map(|profile| CoursePoint { name: profile.source.path.clone(), commit: None });
     Ok((points.collect(), series))
 }
 
@@ -91,14 +95,14 @@ struct Version {
     /// The commit that has it.
     hash: String,
     /// The commit whose profile it is.
-    recorded: Commit,
+    recorded: FileCommit,
 }
 
 /// Digits of a hash that name a commit.
 const SHORT: usize = 10;
 
 /// Reads the latest versions of a file, the oldest first.
-fn versions(path: &Path, last: usize, reading: &profile::ReadOptions) -> Result<(Vec<Point>, Series)> {
+fn versions(path: &Path, last: usize, reading: &profile::ReadOptions) -> Result<(Vec<CoursePoint>, Series)> {
     let name = path.display();
     let file = path.file_name().and_then(|file| file.to_str());
     let file = file.ok_or_else(|| anyhow!("{name}: has no name that git could look for; expected a file"))?;
@@ -119,7 +123,7 @@ fn versions(path: &Path, last: usize, reading: &profile::ReadOptions) -> Result<
         match profile {
             Ok(profile) => {
                 series.profiles.push(series::prepared(profile));
-                points.push(Point { name: short, commit: Some(recorded) });
+                points.push(CoursePoint { name: short, commit: Some(recorded) });
             }
             Err(error) => series.skipped.push((short, error.root_cause().to_string())),
         }
@@ -142,7 +146,7 @@ fn commit(entry: &str) -> Result<Version> {
     let time = time.parse().with_context(|| format!("git log: unexpected time in '{entry}'"))?;
     let is_named = trailer.len() >= SHORT && trailer.chars().all(|digit| digit.is_ascii_hexdigit());
     let recorded = if is_named { trailer } else { hash }.to_owned();
-    Ok(Version { hash: hash.to_owned(), recorded: Commit { hash: recorded, time, subject: subject.to_owned() } })
+    Ok(Version { hash: hash.to_owned(), recorded: FileCommit { hash: recorded, time, subject: subject.to_owned() } })
 }
 
 impl Report for History {

@@ -1,16 +1,16 @@
 //! The memory of a code base over time.
 
-use ptmem::leak::Point;
+use ptmem::leak::SeriesPoint;
 use ptmem::report::view::{
-    Content, Fact, Group, MOST_LINES, Row, Section, Source, StepChart, Table, Tone, Value, View, figure, known_size,
-    overhead, remarks, rows, words,
+    Content, Fact, Group, MOST_LINES, RowOfCells, Section, SourceFile, StepChart, Table, Tone, Value, View, figure,
+    known_size, overhead, remarks, rows, words,
 };
 use ptmem::report::{Amounts, RenderOptions};
 use ptmem::tracks::StackTrack;
 use ptmem::units::{Delta, Size};
 use ptmem_base::text::{count, thousands};
 
-use super::course::{Commit, DeviceHistory, History, Outlook, PeakChange, PointFigures};
+use super::course::{CoursePeak, DeviceHistory, FileCommit, History, Outlook, PointFigures};
 
 /// Profiles that are listed: the latest ones.
 const MOST_POINTS: usize = 20;
@@ -26,10 +26,10 @@ pub(super) fn view(history: &History, options: &RenderOptions) -> View {
     View::of_groups(vec![group])
 }
 
-fn sources(history: &History) -> Vec<Source> {
+fn sources(history: &History) -> Vec<SourceFile> {
     let (Some(first), Some(last)) = (history.points.first(), history.points.last()) else { return Vec::new() };
     let path = if first == last { first.name.clone() } else { format!("{} to {}", first.name, last.name) };
-    vec![Source { side: None, path, amount: count(history.points.len() as u64, "profile", "profiles") }]
+    vec![SourceFile { side: None, path, amount: count(history.points.len() as u64, "profile", "profiles") }]
 }
 
 /// Files that could not be read.
@@ -61,7 +61,7 @@ fn section(history: &History, device: &DeviceHistory, options: &RenderOptions) -
 
 /// The peaks and the largest stacks over time.
 fn course(history: &History, device: &DeviceHistory) -> StepChart {
-    let points = history.points.iter().zip(&device.figures).map(|(point, figures)| Point {
+    let points = history.points.iter().zip(&device.figures).map(|(point, figures)| SeriesPoint {
         name: point.name.as_str().into(),
         allocated: figures.and_then(|figures| figures.peak),
         reserved: figures.and_then(|figures| figures.reserved),
@@ -127,7 +127,7 @@ fn full(outlook: &Outlook, memory: u64) -> String {
 fn name(history: &History, at: usize) -> String {
     let point = &history.points[at];
     match &point.commit {
-        Some(Commit { subject, .. }) => format!("{} {subject}", point.name),
+        Some(FileCommit { subject, .. }) => format!("{} {subject}", point.name),
         None => point.name.clone(),
     }
 }
@@ -138,7 +138,7 @@ fn steps(history: &History, device: &DeviceHistory) -> Table {
     Table::new(heads, device.steps.iter().map(|step| step_row(history, step))).titled("changes of the peak")
 }
 
-fn step_row(history: &History, step: &PeakChange) -> Row {
+fn step_row(history: &History, step: &CoursePeak) -> RowOfCells {
     let changes = step.stacks.iter().map(|stack| format!("{} {}{}", Delta(stack.change), stack.label, stack.more));
     let cells = [
         Value::Change(step.change()),
@@ -146,7 +146,7 @@ fn step_row(history: &History, step: &PeakChange) -> Row {
         Value::code(name(history, step.at)),
         Value::code(changes.collect::<Vec<String>>().join("; ")),
     ];
-    Row::new(Tone::of_change(step.change()), cells)
+    RowOfCells::new(Tone::of_change(step.change()), cells)
 }
 
 /// The latest profiles.
@@ -161,7 +161,7 @@ fn points(history: &History, device: &DeviceHistory, options: &RenderOptions) ->
     table
 }
 
-fn point_row(history: &History, device: &DeviceHistory, at: usize) -> Row {
+fn point_row(history: &History, device: &DeviceHistory, at: usize) -> RowOfCells {
     let now = device.figures[at];
     let peak = now.and_then(|figures| figures.peak);
     let before = device.figures[..at].iter().rev().flatten().find_map(|figures| figures.peak);
@@ -173,7 +173,7 @@ fn point_row(history: &History, device: &DeviceHistory, at: usize) -> Row {
         Value::size(now.and_then(|figures| figures.end)),
         Value::code(name(history, at)),
     ];
-    Row::new(change.map_or(Tone::Plain, Tone::of_change), cells)
+    RowOfCells::new(change.map_or(Tone::Plain, Tone::of_change), cells)
 }
 
 /// The largest stacks of the latest profile, over time.
@@ -191,11 +191,11 @@ fn stacks(history: &History, device: &DeviceHistory, options: &RenderOptions) ->
 }
 
 /// A row of stacks that held these bytes in each of the profiles.
-fn stack_row(label: Value, bytes: &[u64]) -> Row {
+fn stack_row(label: Value, bytes: &[u64]) -> RowOfCells {
     let first = bytes.first().copied().unwrap_or(0);
     let highest = bytes.iter().copied().max().unwrap_or(0);
     let now = bytes.last().copied().unwrap_or(0);
     let change = i128::from(now) - i128::from(first);
     let cells = [Value::Size(first), Value::Size(highest), Value::Size(now), Value::Change(change), label];
-    Row::new(Tone::of_change(change), cells)
+    RowOfCells::new(Tone::of_change(change), cells)
 }

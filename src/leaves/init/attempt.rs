@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use super::programs::{Kind, Obstacle, Program};
+use super::programs::{FoundProgram, Obstacle, ProgramKind};
 use crate::cli::checkout::own_packages;
 use crate::cli::output::print_note;
 
@@ -32,7 +32,7 @@ pub(super) fn is_possible() -> bool {
 }
 
 /// Tries programs in their order until `enough` have recorded.
-pub(super) fn all(root: &Path, programs: &mut [Program], enough: usize) -> Result<()> {
+pub(super) fn all(root: &Path, programs: &mut [FoundProgram], enough: usize) -> Result<()> {
     let mut recorded = 0;
     for program in programs.iter_mut().filter(|program| program.obstacle.is_none()).take(MOST) {
         if recorded < enough {
@@ -45,13 +45,13 @@ pub(super) fn all(root: &Path, programs: &mut [Program], enough: usize) -> Resul
 }
 
 /// Tries a program; one that takes no steps as a whole.
-fn attempt(root: &Path, program: &mut Program) -> Result<()> {
+fn attempt(root: &Path, program: &mut FoundProgram) -> Result<()> {
     let began = Instant::now();
     program.obstacle = run(root, program)?;
     let has_no_steps =
         matches!(&program.obstacle, Some(Obstacle::Failed(words)) if words.contains("optimizer made 0 steps"));
-    if program.kind == Kind::Trains && has_no_steps {
-        program.kind = Kind::Runs;
+    if program.kind == ProgramKind::Trains && has_no_steps {
+        program.kind = ProgramKind::Runs;
         program.obstacle = run(root, program)?;
     }
     program.recorded = program.obstacle.is_none().then(|| began.elapsed().as_secs());
@@ -59,13 +59,13 @@ fn attempt(root: &Path, program: &mut Program) -> Result<()> {
 }
 
 /// Runs a program, and says why it was not recorded.
-fn run(root: &Path, program: &Program) -> Result<Option<Obstacle>> {
+fn run(root: &Path, program: &FoundProgram) -> Result<Option<Obstacle>> {
     let copy = copy(root)?;
     let place = tempfile::tempdir()?;
     let log = place.path().join("log");
     let words = File::create(&log)?;
     let mut record = place.path().join("snapshot.pkl").into_os_string();
-    record.push(if program.kind == Kind::Trains { ",steps=1..3" } else { "" });
+    record.push(if program.kind == ProgramKind::Trains { ",steps=1..3" } else { "" });
     let mut command = Command::new("timeout");
     command.args(["--foreground", "--kill-after=5", SECONDS]).arg(std::env::current_exe()?);
     command.args(["simulate", "--record"]).arg(record);

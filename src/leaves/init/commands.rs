@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// What a command runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum CommandTarget {
     /// A file of Python.
     File(String),
     /// A module: `python -m NAME`.
@@ -17,12 +17,12 @@ pub(super) enum Target {
 
 /// A command in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Command {
+pub(super) struct TextCommand {
     /// Where it stands: `README.md, line 12`.
     pub(super) place: String,
     /// The folder in which it is run, from the root; empty for the root.
     pub(super) directory: String,
-    pub(super) target: Target,
+    pub(super) target: CommandTarget,
     /// Assignments of variables before it, with a space behind each.
     pub(super) variables: String,
     pub(super) arguments: String,
@@ -30,25 +30,25 @@ pub(super) struct Command {
     pub(super) ranks: Option<u32>,
 }
 
-impl Command {
+impl TextCommand {
     /// The path of its file, or of its module without an end, from the root.
     pub(super) fn path(&self) -> Option<String> {
         match &self.target {
-            Target::File(path) | Target::Shell(path) => within(&self.directory, path),
-            Target::Module(name) => within(&self.directory, &name.replace('.', "/")),
-            Target::Named(_) => None,
+            CommandTarget::File(path) | CommandTarget::Shell(path) => within(&self.directory, path),
+            CommandTarget::Module(name) => within(&self.directory, &name.replace('.', "/")),
+            CommandTarget::Named(_) => None,
         }
     }
 
     /// Finds a file that is not where the command is run, if only one has that name: READMEs leave folders out.
     pub(super) fn resolve(&mut self, root: &Path, paths: &[&str]) {
-        let Target::File(file) = &self.target else { return };
+        let CommandTarget::File(file) = &self.target else { return };
         if self.path().is_none_or(|path| root.join(path).is_file()) {
             return;
         }
         let mut ends = paths.iter().filter(|other| other.ends_with(&format!("/{}", file.trim_start_matches("./"))));
         if let (Some(found), None) = (ends.next(), ends.next()) {
-            self.target = Target::File((*found).to_owned());
+            self.target = CommandTarget::File((*found).to_owned());
             self.directory.clear();
         }
     }
@@ -85,7 +85,7 @@ pub(super) fn within(folder: &str, path: &str) -> Option<String> {
 }
 
 /// The commands of a text in `folder`: in lines of their own, or between backticks. `name` is that of the text.
-pub(super) fn of_text(root: &Path, folder: &str, name: &str, text: &str) -> Vec<Command> {
+pub(super) fn of_text(root: &Path, folder: &str, name: &str, text: &str) -> Vec<TextCommand> {
     let mut found = Vec::new();
     let mut directory = folder.to_owned();
     let mut number = 1;
@@ -100,7 +100,7 @@ pub(super) fn of_text(root: &Path, folder: &str, name: &str, text: &str) -> Vec<
                 directory = other.unwrap_or(directory);
             } else if let Some(command) = of_words(part) {
                 let place = format!("{name}, line {number}");
-                found.push(Command { place, directory: directory.clone(), ..command });
+                found.push(TextCommand { place, directory: directory.clone(), ..command });
             }
         }
         number += 1 + line.matches('\0').count();
@@ -123,7 +123,7 @@ const WRAPPERS: [&str; 4] = ["uv run ", "poetry run ", "pipenv run ", "pixi run 
 const LAUNCHERS: [&str; 3] = ["torchrun", "accelerate launch", "deepspeed"];
 
 /// A command without its place.
-fn of_words(text: &str) -> Option<Command> {
+fn of_words(text: &str) -> Option<TextCommand> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let (set, words) = words.split_at(words.iter().take_while(|word| is_assignment(word)).count());
     let rest = words.join(" ").replacen("python3 ", "python ", 1);
@@ -138,7 +138,7 @@ fn of_words(text: &str) -> Option<Command> {
     let options: Vec<&str> = words.drain(..begin.unwrap_or(0)).collect();
     let (target, arguments) = target(&words, run.is_some())?;
     let kept = set.iter().filter(|word| !word.starts_with("CUDA_VISIBLE_DEVICES="));
-    Some(Command {
+    Some(TextCommand {
         place: String::new(),
         directory: String::new(),
         target,
@@ -155,16 +155,16 @@ fn is_assignment(word: &str) -> bool {
 }
 
 /// What words run, and the arguments.
-fn target<'w>(words: &'w [&'w str], is_python: bool) -> Option<(Target, &'w [&'w str])> {
+fn target<'w>(words: &'w [&'w str], is_python: bool) -> Option<(CommandTarget, &'w [&'w str])> {
     let (first, rest) = words.split_first()?;
     let second = rest.first().map(|word| (*word).to_owned());
     Some(match *first {
-        "-m" if is_python => (Target::Module(second?), &rest[1..]),
-        path if is_python && path.ends_with(".py") => (Target::File(path.to_owned()), rest),
+        "-m" if is_python => (CommandTarget::Module(second?), &rest[1..]),
+        path if is_python && path.ends_with(".py") => (CommandTarget::File(path.to_owned()), rest),
         _ if is_python => return None,
-        "bash" | "sh" => (Target::Shell(second?), &rest[1..]),
-        path if path.ends_with(".sh") => (Target::Shell(path.to_owned()), rest),
-        name => (Target::Named(name.to_owned()), rest),
+        "bash" | "sh" => (CommandTarget::Shell(second?), &rest[1..]),
+        path if path.ends_with(".sh") => (CommandTarget::Shell(path.to_owned()), rest),
+        name => (CommandTarget::Named(name.to_owned()), rest),
     })
 }
 
@@ -193,14 +193,14 @@ fn ranks(options: &[&str]) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn command(line: &str) -> Option<Command> {
+    fn command(line: &str) -> Option<TextCommand> {
         of_text(Path::new("."), "", "README.md", line).into_iter().next()
     }
 
     #[test]
     fn a_command_is_taken_apart() {
-        let file = |path: &str| Target::File(path.to_owned());
-        let module = |name: &str| Target::Module(name.to_owned());
+        let file = |path: &str| CommandTarget::File(path.to_owned());
+        let module = |name: &str| CommandTarget::Module(name.to_owned());
         for (line, target, arguments, ranks) in [
             ("python train.py", file("train.py"), "", None),
             ("$ python3 -u ./train.py --lr 1 # fast", file("./train.py"), "--lr 1", None),
@@ -214,8 +214,8 @@ mod tests {
             ("accelerate launch --num_processes 2 a.py x", file("a.py"), "x", Some(2)),
             ("python -m torch.distributed.run --nproc-per-node 4 a.py", file("a.py"), "", Some(4)),
             ("Run `python a.py --x` now.", file("a.py"), "--x", None),
-            ("bash runs/all.sh", Target::Shell("runs/all.sh".to_owned()), "", None),
-            ("x-train --config a.yaml", Target::Named("x-train".to_owned()), "--config a.yaml", None),
+            ("bash runs/all.sh", CommandTarget::Shell("runs/all.sh".to_owned()), "", None),
+            ("x-train --config a.yaml", CommandTarget::Named("x-train".to_owned()), "--config a.yaml", None),
         ] {
             let found = command(line).unwrap();
             assert_eq!((found.target, &*found.arguments, found.ranks), (target, arguments, ranks), "{line}");

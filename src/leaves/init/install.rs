@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::programs::{self, Program};
-use super::python::Python;
+use super::programs::{self, FoundProgram};
+use super::python::PythonVersion;
 
 /// Packages with the names that programs import, if they differ. Only well-known ones: a wrong name would install what nobody
 /// asked for.
@@ -27,7 +27,7 @@ pub(super) struct Installation {
 
 /// What is found of an installation, a part at a time.
 #[derive(Debug, Default)]
-struct Found {
+struct FoundInstall {
     /// Commands before the last one, which installs `words`.
     before: Vec<&'static str>,
     words: Vec<String>,
@@ -38,10 +38,10 @@ struct Found {
 
 impl Installation {
     /// That of a program, by the nearest files that name packages; of the root without one.
-    pub(super) fn of(root: &Path, program: Option<&Program>) -> Self {
+    pub(super) fn of(root: &Path, program: Option<&FoundProgram>) -> Self {
         let path = program.map_or(".", |program| &program.path);
         let package = package_above(root, path);
-        let mut found = Found::default();
+        let mut found = FoundInstall::default();
         if root.join("uv.lock").is_file() && root.join("pyproject.toml").is_file() {
             found.before.push(EXPORT);
             found.take(root, "uv.lock", &["-r", LOCKED]);
@@ -59,7 +59,7 @@ impl Installation {
             None => {}
         }
         program.into_iter().for_each(|program| found.take_imports(program));
-        found.installation(Python::of(root))
+        found.installation(PythonVersion::of(root))
     }
 }
 
@@ -71,8 +71,8 @@ const EXPORT: &str =
 /// What a build without isolation finds in the environment.
 const BUILD: &str = "ptmem pip install torch setuptools wheel";
 
-impl Found {
-    fn installation(mut self, python: Option<Python>) -> Installation {
+impl FoundInstall {
+    fn installation(mut self, python: Option<PythonVersion>) -> Installation {
         if self.sources.is_empty() {
             self.sources.push("no file that names packages".to_owned());
         }
@@ -124,7 +124,7 @@ impl Found {
     }
 
     /// Takes well-known packages that a program imports and no file names.
-    fn take_imports(&mut self, program: &Program) {
+    fn take_imports(&mut self, program: &FoundProgram) {
         let named = names(&self.naming);
         let pairs = KNOWN.split_whitespace().map(|word| word.split_once('=').unwrap_or((word, word)));
         let imported = pairs.filter(|(module, _)| program.imports.packages.contains(*module)).map(|(_, name)| name);

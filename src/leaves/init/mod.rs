@@ -19,7 +19,7 @@ use ptmem::report::printable;
 
 use crate::cli::{checkout, output};
 use install::Installation;
-use programs::{Kind, Obstacle, Program};
+use programs::{FoundProgram, Obstacle, ProgramKind};
 
 /// The heading of the options.
 const WRITTEN: &str = "What is written";
@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &InitArguments, output: &output::Output) -> Result<
         bail!("--try: needs Linux, and a Python on the path with PyTorch (ptmem pip install torch)");
     }
     let tries = arguments.tries || !arguments.no_try && root.join(".git").exists() && attempt::is_possible();
-    let found = Found::of(&root, tries)?;
+    let found = RepositoryProposal::of(&root, tries)?;
     let mut told = found.described();
     told += &write(&root, CONFIGURATION, &found.configuration(), arguments.dry_run)?;
     if found.needs_script {
@@ -97,22 +97,22 @@ fn write(root: &Path, name: &str, text: &str, is_dry: bool) -> Result<String> {
 const MOST: usize = 3;
 
 /// A program that becomes a gate.
-struct Gate {
+struct ProposedGate {
     name: String,
-    program: Program,
+    program: FoundProgram,
     installation: Installation,
 }
 
 /// What is proposed for a repository.
-struct Found<'a> {
+struct RepositoryProposal<'a> {
     root: &'a Path,
-    gates: Vec<Gate>,
+    gates: Vec<ProposedGate>,
     /// Whether the only gate records a script that is not there yet.
     needs_script: bool,
-    left_out: Vec<Program>,
+    left_out: Vec<FoundProgram>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> RepositoryProposal<'a> {
     fn of(root: &'a Path, tries: bool) -> Result<Self> {
         let mut programs = programs::find(root);
         if tries {
@@ -125,10 +125,10 @@ impl<'a> Found<'a> {
                 Some(obstacle) => !has_recorded && obstacle.is_unknown(program.kind),
             });
         left_out.extend(chosen.drain(chosen.len().min(MOST)..));
-        let mut gates: Vec<Gate> = Vec::new();
+        let mut gates: Vec<ProposedGate> = Vec::new();
         for program in chosen {
             let name = name(&program.path, &gates);
-            gates.push(Gate { name, installation: Installation::of(root, Some(&program)), program });
+            gates.push(ProposedGate { name, installation: Installation::of(root, Some(&program)), program });
         }
         let needs_script = gates.is_empty() && ![CONFIGURATION, SCRIPT].iter().any(|name| root.join(name).exists());
         Ok(Self { root, gates, needs_script, left_out })
@@ -137,7 +137,7 @@ impl<'a> Found<'a> {
     /// What becomes a gate, what does not, and why.
     fn described(&self) -> String {
         let mut lines = vec![self.root.display().to_string()];
-        for Gate { name, program, installation } in &self.gates {
+        for ProposedGate { name, program, installation } in &self.gates {
             lines.push(format!("  [gate.{name}] {}", program.record()));
             lines.push(format!("    {}", program.because()));
             lines.push(format!("    installed by {}", installation.because));
@@ -156,8 +156,8 @@ impl<'a> Found<'a> {
 
     fn configuration(&self) -> String {
         let mut text = include_str!("templates/ptmem.toml").to_owned();
-        for Gate { name, program, installation } in &self.gates {
-            let steps = if program.kind == Kind::Runs { "all" } else { "" };
+        for ProposedGate { name, program, installation } in &self.gates {
+            let steps = if program.kind == ProgramKind::Runs { "all" } else { "" };
             text += &table(name, &program.because(), installation, &[("record", &program.record()), ("steps", steps)]);
             text += &program.ranks().map_or(String::new(), |ranks| format!("ranks = {ranks}\n"));
         }
@@ -196,7 +196,7 @@ fn table(name: &str, because: &str, installation: &Installation, entries: &[(&st
 }
 
 /// A name for the gate of a program: that of its file, or its path where another one has that.
-fn name(path: &str, others: &[Gate]) -> String {
+fn name(path: &str, others: &[ProposedGate]) -> String {
     let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
     let stem = stem.trim_end_matches("/__main__").trim_end_matches("/main");
     let short = stem.rsplit('/').next().unwrap_or(stem);

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::commands::{self, Command, Target};
+use super::commands::{self, CommandTarget, TextCommand};
 use super::imports::Imports;
 use super::{install, options};
 use crate::cli::checkout;
 
 /// What a program does, as far as its text says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum ProgramKind {
     /// It takes steps of an optimizer.
     Trains,
     /// It samples, predicts or evaluates: it has no steps.
@@ -47,10 +47,10 @@ pub(super) enum Obstacle {
 impl Obstacle {
     /// Whether a gate may record a program of this kind all the same: nothing went wrong. One that does not train may as well be
     /// downloading data.
-    pub(super) fn is_unknown(&self, kind: Kind) -> bool {
+    pub(super) fn is_unknown(&self, kind: ProgramKind) -> bool {
         match self {
             Self::Untried(_) => true,
-            Self::Unfinished(_) => kind == Kind::Trains,
+            Self::Unfinished(_) => kind == ProgramKind::Trains,
             Self::Requires(_)
             | Self::Lacks(_)
             | Self::Asks
@@ -80,38 +80,38 @@ impl Obstacle {
 
 /// A program of the repository.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(super) struct FoundProgram {
     /// Its path from the root.
     pub(super) path: String,
     text: String,
     pub(super) imports: Imports,
     /// The name under which an installation puts it on the path.
     named: Option<String>,
-    pub(super) kind: Kind,
+    pub(super) kind: ProgramKind,
     /// The place of the first command that runs it among those of the READMEs and its docstring, if there is one.
     place: Option<usize>,
     /// The command of a text that is taken over.
-    command: Option<Command>,
+    command: Option<TextCommand>,
     /// How it is started.
-    start: Target,
+    start: CommandTarget,
     pub(super) obstacle: Option<Obstacle>,
     /// The seconds that a try took to record it.
     pub(super) recorded: Option<u64>,
 }
 
-impl Program {
+impl FoundProgram {
     /// The program at a path, unless nothing says that it is for a GPU.
-    fn of(root: &Path, path: &str, scripts: &[(String, String)], documented: &[Command]) -> Option<Self> {
+    fn of(root: &Path, path: &str, scripts: &[(String, String)], documented: &[TextCommand]) -> Option<Self> {
         let text = fs::read_to_string(root.join(path)).ok()?;
         let script = scripts.iter().find(|(_, module)| is_module(&module.replace('.', "/"), path));
         let mut program = Self {
             path: path.to_owned(),
             imports: Imports::of(root, path),
             named: script.map(|(name, _)| name.clone()),
-            kind: Kind::Runs,
+            kind: ProgramKind::Runs,
             place: None,
             command: None,
-            start: Target::File(path.to_owned()),
+            start: CommandTarget::File(path.to_owned()),
             obstacle: None,
             recorded: None,
             text,
@@ -122,7 +122,7 @@ impl Program {
         program.take_command(root, documented);
         program.start = program.started(root);
         program.obstacle = program.obstacle(root);
-        (program.kind == Kind::Trains || program.place.is_some()).then_some(program)
+        (program.kind == ProgramKind::Trains || program.place.is_some()).then_some(program)
     }
 
     /// Whether it starts something on PyTorch.
@@ -143,12 +143,12 @@ impl Program {
     }
 
     /// Takes over the first command without arguments to fill in, preferably of one process that trains on a GPU.
-    fn take_command(&mut self, root: &Path, documented: &[Command]) {
+    fn take_command(&mut self, root: &Path, documented: &[TextCommand]) {
         let head = ["\nimport ", "\nfrom "].iter().filter_map(|word| self.text.find(word)).min().unwrap_or(0);
         let mut docstring = commands::of_text(root, "", "its docstring", &self.text[..head]);
         docstring.iter_mut().for_each(|command| command.resolve(root, &[&self.path]));
         let all = documented.iter().chain(&docstring).enumerate();
-        let known: Vec<(usize, &Command)> = all.filter(|(_, command)| self.is_run_by(command)).collect();
+        let known: Vec<(usize, &TextCommand)> = all.filter(|(_, command)| self.is_run_by(command)).collect();
         let whole = known.iter().map(|(_, command)| command).filter(|command| !command.has_placeholders());
         let first = whole.min_by_key(|command| {
             (command.ranks, Reverse(PREFERRED.iter().filter(|word| command.arguments.contains(**word)).count()))
@@ -156,17 +156,17 @@ impl Program {
         let command = first.map(|command| (*command).clone());
         self.place = known.first().map(|(place, _)| *place);
         self.command = command;
-        self.kind = if self.trains() { Kind::Trains } else { Kind::Runs };
+        self.kind = if self.trains() { ProgramKind::Trains } else { ProgramKind::Runs };
     }
 
     /// Whether a command runs it.
-    fn is_run_by(&self, command: &Command) -> bool {
+    fn is_run_by(&self, command: &TextCommand) -> bool {
         let path = command.path();
         match &command.target {
-            Target::File(_) => path.as_ref() == Some(&self.path),
-            Target::Module(_) => path.is_some_and(|stem| is_module(&stem, &self.path)),
-            Target::Named(name) => Some(name) == self.named.as_ref(),
-            Target::Shell(_) => false,
+            CommandTarget::File(_) => path.as_ref() == Some(&self.path),
+            CommandTarget::Module(_) => path.is_some_and(|stem| is_module(&stem, &self.path)),
+            CommandTarget::Named(name) => Some(name) == self.named.as_ref(),
+            CommandTarget::Shell(_) => false,
         }
     }
 
@@ -180,17 +180,17 @@ impl Program {
     }
 
     /// How it is started: as a text says, otherwise so that it finds what it imports.
-    fn started(&self, root: &Path) -> Target {
+    fn started(&self, root: &Path) -> CommandTarget {
         let is_relative = self.text.lines().any(|line| line.starts_with("from ."));
         let lacks_root = self.imports.needs_root && install::package_above(root, &self.path).is_none();
         let stem = self.path.trim_end_matches(".py").trim_end_matches("/__main__").trim_start_matches("src/");
         match (&self.command, &self.named) {
             (Some(command), _) => command.target.clone(),
-            (None, Some(name)) if !self.starts() => Target::Named(name.clone()),
+            (None, Some(name)) if !self.starts() => CommandTarget::Named(name.clone()),
             (None, _) if is_relative || lacks_root || self.path.ends_with("/__main__.py") => {
-                Target::Module(stem.replace('/', "."))
+                CommandTarget::Module(stem.replace('/', "."))
             }
-            (None, _) => Target::File(self.path.clone()),
+            (None, _) => CommandTarget::File(self.path.clone()),
         }
     }
 
@@ -214,11 +214,11 @@ impl Program {
     /// The script that runs it, from the root.
     pub(super) fn record(&self) -> String {
         let start = match &self.start {
-            Target::File(path) => format!("python {}", word(path)),
-            Target::Module(name) => format!("python -m {name}"),
-            Target::Named(name) | Target::Shell(name) => name.clone(),
+            CommandTarget::File(path) => format!("python {}", word(path)),
+            CommandTarget::Module(name) => format!("python -m {name}"),
+            CommandTarget::Named(name) | CommandTarget::Shell(name) => name.clone(),
         };
-        let Some(Command { variables, arguments, .. }) = &self.command else { return start };
+        let Some(TextCommand { variables, arguments, .. }) = &self.command else { return start };
         let directory = if self.directory().is_empty() { "" } else { &*format!("cd {} && ", word(self.directory())) };
         format!("{directory}{variables}{start} {arguments}").trim_end().to_owned()
     }
@@ -237,8 +237,8 @@ impl Program {
         let place = self.command.as_ref().map(|command| format!("as in {}", command.place));
         let mut parts = vec![place.unwrap_or_else(|| "no README or docstring has its command".to_owned())];
         parts.push(match self.kind {
-            Kind::Trains => "it seems to train".to_owned(),
-            Kind::Runs => "all is recorded, since it seems to take no steps of an optimizer".to_owned(),
+            ProgramKind::Trains => "it seems to train".to_owned(),
+            ProgramKind::Runs => "all is recorded, since it seems to take no steps of an optimizer".to_owned(),
         });
         let tried = self.recorded.map(|seconds| format!("a try recorded it within {} s", seconds + 1));
         parts.push(self.obstacle.as_ref().map_or(tried.unwrap_or("not tried".to_owned()), Obstacle::described));
@@ -278,19 +278,19 @@ pub(super) fn word(path: &str) -> String {
 }
 
 /// The programs of a repository, those that people most likely run first.
-pub(super) fn find(root: &Path) -> Vec<Program> {
+pub(super) fn find(root: &Path) -> Vec<FoundProgram> {
     let paths = checkout::list(root);
     let paths: Vec<&str> = paths.iter().map(String::as_str).filter(|path| is_ours(path)).collect();
     let commands = documented(root, &paths);
     let scripts = install::scripts(root);
-    let found = paths.into_iter().filter_map(|path| Program::of(root, path, &scripts, &commands));
-    let mut programs: Vec<Program> = found.collect();
+    let found = paths.into_iter().filter_map(|path| FoundProgram::of(root, path, &scripts, &commands));
+    let mut programs: Vec<FoundProgram> = found.collect();
     programs.sort_by_cached_key(|program| {
         let is_beside = BESIDE.iter().any(|folder| program.path.contains(folder));
         let order = (program.obstacle.is_some(), program.kind, is_beside, program.place.unwrap_or(usize::MAX));
         (order, !is_named_so(&program.path), program.path.matches('/').count(), program.path.clone())
     });
-    let has_entry = programs.iter().any(|program| program.kind == Kind::Trains && program.is_entry());
+    let has_entry = programs.iter().any(|program| program.kind == ProgramKind::Trains && program.is_entry());
     let others = programs.iter_mut().filter(|program| has_entry && program.obstacle.is_none() && !program.is_entry());
     others.for_each(|program| program.obstacle = Some(Obstacle::Aside));
     programs
@@ -325,20 +325,20 @@ fn is_named_so(path: &str) -> bool {
 }
 
 /// The commands of the READMEs in the folders of programs and above, those of the root first, and of the shell scripts that they run.
-fn documented(root: &Path, paths: &[&str]) -> Vec<Command> {
+fn documented(root: &Path, paths: &[&str]) -> Vec<TextCommand> {
     let folders: BTreeSet<&Path> = paths.iter().flat_map(|path| Path::new(path).ancestors().skip(1)).collect();
     let of_readmes = folders
         .into_iter()
         .map(|folder| of_file(root, &folder.to_string_lossy(), &folder.join("README.md").to_string_lossy()));
-    let mut found: Vec<Command> = of_readmes.flatten().collect();
-    let scripts = found.iter().filter(|command| matches!(command.target, Target::Shell(_)));
+    let mut found: Vec<TextCommand> = of_readmes.flatten().collect();
+    let scripts = found.iter().filter(|command| matches!(command.target, CommandTarget::Shell(_)));
     let of_scripts = scripts.filter_map(|script| Some(of_file(root, &script.directory, &script.path()?)));
-    let of_scripts: Vec<Command> = of_scripts.flatten().collect();
+    let of_scripts: Vec<TextCommand> = of_scripts.flatten().collect();
     found.extend(of_scripts);
     found.iter_mut().for_each(|command| command.resolve(root, paths));
     found
 }
 
-fn of_file(root: &Path, folder: &str, path: &str) -> Vec<Command> {
+fn of_file(root: &Path, folder: &str, path: &str) -> Vec<TextCommand> {
     commands::of_text(root, folder, path, &fs::read_to_string(root.join(path)).unwrap_or_default())
 }

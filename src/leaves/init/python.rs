@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// A version of Python, and what says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Python {
+pub(super) struct PythonVersion {
     /// Such as `3.10`.
     pub(super) version: String,
     pub(super) source: String,
@@ -15,17 +15,17 @@ pub(super) struct Python {
 const PINS: [(&str, &str); 3] =
     [(".python-version", ""), ("environment.yml", "- python="), ("environment.yaml", "- python=")];
 
-impl Python {
+impl PythonVersion {
     /// The version that a file pins, otherwise one that a README tells readers to use; `None` for any.
     pub(super) fn of(root: &Path) -> Option<Self> {
         PINS.iter().find_map(|(file, before)| pinned(root, file, before)).or_else(|| told(root))
     }
 }
 
-fn pinned(root: &Path, file: &str, before: &str) -> Option<Python> {
+fn pinned(root: &Path, file: &str, before: &str) -> Option<PythonVersion> {
     let text = fs::read_to_string(root.join(file)).ok()?;
     let version = text.lines().find_map(|line| version(line.trim().strip_prefix(before)?.trim_start_matches('=')))?;
-    Some(Python { version, source: file.to_owned() })
+    Some(PythonVersion { version, source: file.to_owned() })
 }
 
 /// The minor version at the begin of a text such as `3.10.4`.
@@ -35,12 +35,12 @@ fn version(text: &str) -> Option<String> {
 }
 
 /// The version that a README tells readers to use. One that is the least of several is none.
-fn told(root: &Path) -> Option<Python> {
+fn told(root: &Path) -> Option<PythonVersion> {
     let text = fs::read_to_string(root.join("README.md")).ok()?.to_ascii_lowercase();
     let mut lines = (1..).zip(text.lines());
     lines.find_map(|(number, line)| {
         let version = line.split("python").skip(1).find_map(only_version)?;
-        Some(Python { version, source: format!("README.md, line {number}") })
+        Some(PythonVersion { version, source: format!("README.md, line {number}") })
     })
 }
 
@@ -64,7 +64,7 @@ mod tests {
         for (name, text) in files {
             fs::write(place.path().join(name), text).unwrap();
         }
-        Python::of(place.path()).map(|python| format!("{} {}", python.version, python.source))
+        PythonVersion::of(place.path()).map(|python| format!("{} {}", python.version, python.source))
     }
 
     #[test]

@@ -19,7 +19,7 @@ use clap::Args;
 use ptmem::device::DeviceId;
 use ptmem::diagnostic::Code;
 use ptmem::profile::Opened;
-use ptmem::replay::{self, HistoryKind, Wanted};
+use ptmem::replay::{self, HistoryKind, WantedResults};
 use ptmem::report::json::Tool;
 use ptmem::report::view::View;
 use ptmem::report::{RenderOptions, Report};
@@ -33,7 +33,7 @@ use serde::Serialize;
 use crate::cli::args::{ConfigArguments, DeviceArguments, StudyView, heading};
 use crate::cli::output::{self, Output};
 use crate::cli::{config, input, modes};
-use allocator::{Recording, SettingsStudy};
+use allocator::{RequestHistory, SettingsStudy};
 #[cfg(feature = "simulate")]
 use repeat::tried;
 
@@ -84,7 +84,8 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
     let mut of_devices = Vec::new();
     for (&id, device) in snapshot.devices.iter().filter(|(id, _)| id.is_device()) {
         if arguments.device.is_none_or(|asked| id == DeviceId::Ordinal(asked)) {
-            let replay = replay::run_with(&snapshot, id, device, Wanted { layout: true, ..Wanted::default() })?;
+            let replay =
+                replay::run_with(&snapshot, id, device, WantedResults { layout: true, ..WantedResults::default() })?;
             of_devices.push((id, device, replay));
         }
     }
@@ -113,7 +114,7 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
     let mut failure = None;
     if arguments.python.as_os_str() != NO_PYTHON {
         let memory = arguments.memory.memory(&config).map(|memory| memory.bytes);
-        let recording = Recording::new(&snapshot, of_device, &replay).context(name);
+        let recording = RequestHistory::new(&snapshot, of_device, &replay).context(name);
         match recording.and_then(|of| tried(arguments, of, snapshot.events_of(of_device), &study, memory)) {
             Ok(mut trial) => {
                 trial.advice = allocator::advice(&study, &trial);
@@ -127,7 +128,7 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
 }
 
 #[cfg(not(feature = "simulate"))]
-fn tried(_: &SettingsArguments, _: Recording, _: &[Event], _: &SettingsStudy, _: Option<u64>) -> Result<Trial> {
+fn tried(_: &SettingsArguments, _: RequestHistory, _: &[Event], _: &SettingsStudy, _: Option<u64>) -> Result<Trial> {
     bail!("this ptmem was built without simulated GPUs, on which settings are tried; --python none leaves them out")
 }
 

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use ptmem::config::Recording as Recorded;
 use ptmem::profile::Opened;
-use ptmem::replay::{self, Wanted};
+use ptmem::replay::{self, WantedResults};
 use ptmem::snapshot::{Action, Event};
 use ptmem::stack::{GroupBy, Grouper, Rules};
 use ptmem_simulate::Card;
 
 use super::SettingsArguments;
-use super::allocator::{self, Earlier, Outcome, Recording, SelfCheck, SettingsStudy, Trial, curve};
+use super::allocator::{self, Earlier, RequestHistory, SelfCheck, SettingsOutcome, SettingsStudy, Trial, curve};
 use crate::cli::input;
 use crate::cli::recorder::{Candidate, InProgress, Method, Program, Recorder, read_log, tail};
 
@@ -57,7 +57,7 @@ const HIDDEN: [&str; 3] = ["PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING
 /// A recording to repeat.
 struct Repetition<'a> {
     python: &'a Path,
-    recording: Recording,
+    recording: RequestHistory,
     /// The memory of the card, where it is known.
     capacity: Option<u64>,
     /// Reserved bytes after each request of the recording, and whether it succeeded.
@@ -76,7 +76,7 @@ struct Manner {
 }
 
 /// Settings to repeat the requests with.
-struct Job<'s> {
+struct RepeatedSettings<'s> {
     settings: &'s str,
     earlier: Earlier,
 }
@@ -91,9 +91,9 @@ const MANNERS: [Manner; 4] = [
 
 /// An outcome, the manner that led to it, the largest difference of its reserved bytes from the recording, and the release of
 /// PyTorch.
-struct Repeated {
+struct RepeatedOutcome {
     manner: Manner,
-    outcome: Outcome,
+    outcome: SettingsOutcome,
     deviation: u64,
     release: String,
 }
@@ -101,7 +101,7 @@ struct Repeated {
 /// Tries the recorded settings, and if they lead to the recorded memory, others.
 pub(super) fn tried(
     arguments: &SettingsArguments,
-    recording: Recording,
+    recording: RequestHistory,
     events: &[Event],
     study: &SettingsStudy,
     memory: Option<u64>,
@@ -114,7 +114,7 @@ pub(super) fn tried(
     let repetition = Repetition { python: &arguments.python, recording, capacity, recorded, recorder, folder };
     let Repetition { recording, recorded, .. } = &repetition;
     let mut left_out = Vec::new();
-    let Repeated { manner, outcome, deviation, release } =
+    let RepeatedOutcome { manner, outcome, deviation, release } =
         repetition.closest(&study.recorded_settings, &mut left_out)?;
     let mut trial = Trial {
         pytorch: release,
@@ -163,7 +163,8 @@ pub(super) fn tried(
 impl Repetition<'_> {
     /// Adds what settings lead to. Those that this release of PyTorch refuses are left out.
     fn add(&self, trial: &mut Trial, settings: &[String], manner: Manner) -> Result<()> {
-        let jobs: Vec<_> = settings.iter().map(|settings| Job { settings, earlier: Earlier::Packed }).collect();
+        let jobs: Vec<_> =
+            settings.iter().map(|settings| RepeatedSettings { settings, earlier: Earlier::Packed }).collect();
         for repeated in self.repeat(&jobs, manner)? {
             match repeated {
                 Ok(repeated) => trial.settings.push(repeated.outcome),
@@ -174,7 +175,7 @@ impl Repetition<'_> {
     }
 
     /// What the recorded settings lead to, in the manner that follows the recording most closely.
-    fn closest(&self, settings: &str, left_out: &mut Vec<String>) -> Result<Repeated> {
+    fn closest(&self, settings: &str, left_out: &mut Vec<String>) -> Result<RepeatedOutcome> {
         let mut closest = self.as_recorded(settings, MANNERS[0])??;
         let others = MANNERS[1..].iter().filter(|manner| !manner.no_split || self.recording.may_have_unsplit_pools);
         for &manner in others {
@@ -194,13 +195,13 @@ impl Repetition<'_> {
         Ok(closest)
     }
 
-    fn as_recorded(&self, settings: &str, manner: Manner) -> Result<Result<Repeated>> {
-        let repeated = self.repeat(&[Job { settings, earlier: Earlier::AsRecorded }], manner)?;
+    fn as_recorded(&self, settings: &str, manner: Manner) -> Result<Result<RepeatedOutcome>> {
+        let repeated = self.repeat(&[RepeatedSettings { settings, earlier: Earlier::AsRecorded }], manner)?;
         Ok(repeated.into_iter().next().unwrap_or_else(|| Err(unusable(self.python, "did not record the requests"))))
     }
 
     /// Repeats the requests, in one process that imports PyTorch: each job is a child of it.
-    fn repeat(&self, jobs: &[Job<'_>], manner: Manner) -> Result<Vec<Result<Repeated>>> {
+    fn repeat(&self, jobs: &[RepeatedSettings<'_>], manner: Manner) -> Result<Vec<Result<RepeatedOutcome>>> {
         let lines = jobs.iter().enumerate().map(|(number, job)| self.prepare(number, job, manner));
         let list = self.folder.path().join("jobs");
         fs::write(&list, lines.collect::<Result<Vec<_>>>()?.concat())?;
@@ -239,8 +240,8 @@ impl Repetition<'_> {
     }
 
     /// Writes the requests of a job, and gives the line about it that the program reads.
-    fn prepare(&self, number: usize, job: &Job<'_>, manner: Manner) -> Result<String> {
-        let Job { settings, earlier } = job;
+    fn prepare(&self, number: usize, job: &RepeatedSettings<'_>, manner: Manner) -> Result<String> {
+        let RepeatedSettings { settings, earlier } = job;
         let name = self.folder.path().join(number.to_string());
         let list = self.recording.requests(*earlier, manner.addresses == "down");
         let lines: Vec<String> = list.iter().map(|request| format!("{request}\n")).collect();
@@ -279,14 +280,15 @@ impl Repetition<'_> {
         anyhow!("the requests could not be repeated with {} by {python}: {reason}", shown(settings))
     }
 
-    fn read(&self, dump: &Path, job: &Job<'_>, manner: Manner, release: &str) -> Result<Repeated> {
+    fn read(&self, dump: &Path, job: &RepeatedSettings<'_>, manner: Manner, release: &str) -> Result<RepeatedOutcome> {
         let Opened::Snapshot(snapshot, _) = input::open(dump, &ptmem::profile::ReadOptions::default())? else {
             bail!("{}: is not a snapshot", dump.display());
         };
         let Some((&id, device)) = snapshot.devices.first_key_value() else {
             bail!("PyTorch recorded nothing when the requests were repeated; its release may lack the memory history");
         };
-        let replay = replay::run_with(&snapshot, id, device, Wanted { layout: true, ..Wanted::default() })?;
+        let replay =
+            replay::run_with(&snapshot, id, device, WantedResults { layout: true, ..WantedResults::default() })?;
         let grouper = Grouper::new(&snapshot.tables, GroupBy::default(), &Rules::default());
         let at_peak = allocator::pinned(&snapshot, device, &replay, &grouper);
         let at_peak = at_peak.context("reserved bytes of the repeated requests are not known")?;
@@ -298,7 +300,7 @@ impl Repetition<'_> {
         let deviations = curve.iter().zip(&self.recorded).map(|((here, _), (there, _))| here.abs_diff(*there));
         let count = |kinds: [Action; 2]| events.iter().filter(|event| kinds.contains(&event.action)).count() as u64;
         let pairs = self.recorded.iter().zip(&curve);
-        let outcome = Outcome {
+        let outcome = SettingsOutcome {
             settings: job.settings.to_owned(),
             earlier_memory_as_recorded: job.earlier != Earlier::Packed,
             reserved_peak: at_peak.reserved_peak,
@@ -308,7 +310,7 @@ impl Repetition<'_> {
             failed_requests_avoided: pairs.clone().filter(|((_, there), (_, here))| !there && *here).count(),
             new_failed_requests: pairs.filter(|((_, there), (_, here))| *there && !here).count(),
         };
-        Ok(Repeated { manner, outcome, deviation: deviations.max().unwrap_or(0), release: release.to_owned() })
+        Ok(RepeatedOutcome { manner, outcome, deviation: deviations.max().unwrap_or(0), release: release.to_owned() })
     }
 }
 
@@ -336,7 +338,7 @@ fn unusable(python: &Path, reason: &str) -> anyhow::Error {
 
 /// Pairs of the best settings of different names.
 fn pairs(trial: &Trial) -> Vec<String> {
-    let mut best: Vec<&Outcome> = trial.fitting().filter(|outcome| !outcome.settings.is_empty()).collect();
+    let mut best: Vec<&SettingsOutcome> = trial.fitting().filter(|outcome| !outcome.settings.is_empty()).collect();
     best.sort_by_key(|outcome| outcome.reserved_peak);
     let mut names = BTreeSet::new();
     best.retain(|outcome| names.insert(name_of(&outcome.settings)));

@@ -4,14 +4,14 @@ use ptmem::device::DeviceId;
 use ptmem::replay::Position;
 use ptmem::report::{Format, RenderOptions};
 
-use super::allocator::{Outcome, Pin, Pinned, PinnedSegment, SelfCheck, SettingsStudy, Trial, advice};
+use super::allocator::{Pin, Pinned, PinnedSegment, SelfCheck, SettingsOutcome, SettingsStudy, Trial, advice};
 
 const MIB: u64 = 1 << 20;
 
 const NAME: &str = "=1|<b>`%0A\u{202e}";
 
-fn outcome(settings: &str, peak: u64) -> Outcome {
-    Outcome {
+fn outcome(settings: &str, peak: u64) -> SettingsOutcome {
+    SettingsOutcome {
         settings: settings.to_owned(),
         earlier_memory_as_recorded: settings.is_empty(),
         reserved_peak: peak,

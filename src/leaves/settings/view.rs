@@ -1,15 +1,17 @@
 //! The study of allocator settings: the memory that each would have reserved, and the stacks that pin memory.
 
 use ptmem::report::RenderOptions;
-use ptmem::report::view::{Content, Fact, Group, Row, Section, Source, Table, Tone, Value, View, figure, rows, words};
+use ptmem::report::view::{
+    Content, Fact, Group, RowOfCells, Section, SourceFile, Table, Tone, Value, View, figure, rows, words,
+};
 use ptmem::units::{Size, format_share};
 use ptmem_base::text::count;
 
-use super::allocator::{Outcome, Pin, Pinned, PinnedSegment, SelfCheck, SettingsStudy, Trial};
+use super::allocator::{Pin, Pinned, PinnedSegment, SelfCheck, SettingsOutcome, SettingsStudy, Trial};
 
 /// The model of the settings that were tried on a recording.
 pub(super) fn view(study: &SettingsStudy, options: &RenderOptions) -> View {
-    let source = Source { side: None, path: study.snapshot.clone(), amount: Size(study.bytes).to_string() };
+    let source = SourceFile { side: None, path: study.snapshot.clone(), amount: Size(study.bytes).to_string() };
     let mut facts = vec![Fact::new("settings", recorded(study))];
     facts.extend(study.trial.as_ref().map(|trial| Fact::new("answer", &*trial.advice)));
     let mut group = Group::about(vec![source]);
@@ -77,11 +79,11 @@ fn segments(pinned: &Pinned, options: &RenderOptions) -> Table {
     Table::new(heads, rows).titled("segments that are more than half free")
 }
 
-fn segment_row(segment: &PinnedSegment) -> Row {
+fn segment_row(segment: &PinnedSegment) -> RowOfCells {
     let blocks = Value::count(segment.blocks as u64);
     let cells =
         [Value::Size(segment.free), Value::Size(segment.bytes), blocks, Value::code(&*segment.stack_of_largest)];
-    Row::new(Tone::Plain, cells)
+    RowOfCells::new(Tone::Plain, cells)
 }
 
 /// The stacks that keep these segments. A segment counts for each of them, so others have no sums of segments.
@@ -95,10 +97,10 @@ fn stacks(pinned: &Pinned, options: &RenderOptions) -> Table {
     Table::new(heads, rows).titled("stacks that keep them")
 }
 
-fn stack_row(pin: &Pin) -> Row {
+fn stack_row(pin: &Pin) -> RowOfCells {
     let [blocks, segments] = [pin.blocks, pin.segments].map(|number| Value::count(number as u64));
     let cells = [Value::Size(pin.free), Value::Size(pin.bytes), blocks, segments, Value::code(&*pin.stack)];
-    Row::new(Tone::Plain, cells)
+    RowOfCells::new(Tone::Plain, cells)
 }
 
 /// How the requests were repeated, and how well that follows the recording.
@@ -176,7 +178,7 @@ fn outcomes(study: &SettingsStudy, trial: &Trial) -> Table {
     Table::new(heads, rows).titled("settings")
 }
 
-fn outcome_row(study: &SettingsStudy, trial: &Trial, at: usize, outcome: &Outcome) -> Row {
+fn outcome_row(study: &SettingsStudy, trial: &Trial, at: usize, outcome: &SettingsOutcome) -> RowOfCells {
     let base = trial.base().map_or(0, |base| base.reserved_peak);
     let change = i128::from(outcome.reserved_peak) - i128::from(base);
     let is_compared = at > trial.compared_with;
@@ -189,11 +191,11 @@ fn outcome_row(study: &SettingsStudy, trial: &Trial, at: usize, outcome: &Outcom
     ];
     cells.extend((trial.failed_requests > 0).then(|| Value::words(fate(outcome, trial))));
     cells.push(Value::words(named(outcome, study)));
-    Row::new(if is_compared { Tone::of_change(change) } else { Tone::Main }, cells)
+    RowOfCells::new(if is_compared { Tone::of_change(change) } else { Tone::Main }, cells)
 }
 
 /// The settings of a row.
-fn named(outcome: &Outcome, study: &SettingsStudy) -> String {
+fn named(outcome: &SettingsOutcome, study: &SettingsStudy) -> String {
     let settings = if outcome.settings.is_empty() { "defaults" } else { &outcome.settings };
     let about = match (outcome.settings == study.recorded_settings, outcome.earlier_memory_as_recorded) {
         (true, true) => " (recorded)",
@@ -208,7 +210,7 @@ fn named(outcome: &Outcome, study: &SettingsStudy) -> String {
 }
 
 /// The recorded failures under other settings.
-fn fate(outcome: &Outcome, trial: &Trial) -> String {
+fn fate(outcome: &SettingsOutcome, trial: &Trial) -> String {
     match (outcome.failed_requests_avoided, trial.failed_requests) {
         (0, _) => "yes".to_owned(),
         (avoided, failed) if avoided == failed => "avoided".to_owned(),

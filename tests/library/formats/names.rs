@@ -9,7 +9,9 @@ use ptmem::profile::{self, InputKind, Profile, Source};
 use ptmem::report::{RenderOptions, printable};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
-use ptmem::verdict::{self, Comparison, Gate, GrowthLimit, JudgedSearch, LeakGate, Level, Node, Reading, Thresholds};
+use ptmem::verdict::{
+    self, Comparison, Gate, GateNode, GrowthLimit, JudgedSearch, LeakGate, Level, Reading, Thresholds,
+};
 
 /// Names of functions, files and comparisons that a format could take for its own.
 fn hostile_names() -> Vec<String> {
@@ -221,7 +223,7 @@ impl<'n> Hostile<'n> {
     /// One comparison for each name.
     fn gate(&self, names: &[Option<&str>], limits: &[&str]) -> Gate {
         let of = |name: &Option<&str>| compare(*name, self.profile(&self.before), self.profile(&self.after), limits);
-        Gate { nodes: names.iter().map(|name| Node::One(of(name))).collect() }
+        Gate { nodes: names.iter().map(|name| GateNode::One(of(name))).collect() }
     }
 
     fn check_comparisons(&self, names: &[Option<&str>]) {
@@ -241,7 +243,7 @@ impl<'n> Hostile<'n> {
     }
 
     fn check_leaks(&self, names: &[Option<&str>]) {
-        let gate = LeakGate { nodes: names.iter().map(|name| Node::One(self.finding(*name))).collect() };
+        let gate = LeakGate { nodes: names.iter().map(|name| GateNode::One(self.finding(*name))).collect() };
         Reports::of(&gate, &RenderOptions::default()).check(DEFAULT);
     }
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, Every, Position, Profile, ReadOptions};
 
-fn every(bytes: &[u8], every: &str) -> Result<Profile, profile::Error> {
+fn every(bytes: &[u8], every: &str) -> Result<Profile, profile::ProfileError> {
     let options = ReadOptions { every: Some(every.parse::<Every>().unwrap()), ..ReadOptions::default() };
     profile::read(bytes, "made.pkl", options)
 }
@@ -97,7 +97,7 @@ fn parts_that_nobody_could_read_are_refused() {
     assert_eq!(error.to_string(), message);
     assert_eq!(every(&pickle, "200ms").unwrap().devices[0].intervals.len(), 5001);
     let far = pickle_of(&[alloc(i64::MIN + 1, 1), alloc(i64::MAX, 1)], &[]);
-    assert!(matches!(every(&far, "1us"), Err(profile::Error::TooManyIntervals { .. })));
+    assert!(matches!(every(&far, "1us"), Err(profile::ProfileError::TooManyIntervals { .. })));
     let timeless = pickle_of(&[Event { time: None, ..alloc(0, 1) }, Event { time: None, ..alloc(0, 1) }], &[]);
     assert!(every(&timeless, "1s").unwrap_err().to_string().contains("no times (PyTorch before 2.2)"));
     let live = every(&pickle, "1event").unwrap();

@@ -11,7 +11,7 @@ use self::limits::judge;
 use crate::support::pickle::{self, Value, write};
 use proptest::prelude::*;
 use ptmem::diff::{self, PhaseOptions};
-use ptmem::phase::{self, Source};
+use ptmem::phase::{self, PhaseSource};
 use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, InputKind, MOST_PHASES, Occurrence, Profile, ReadOptions};
 use ptmem::replay;
@@ -266,7 +266,7 @@ fn compiled_regions_are_phases() {
     assert_eq!(found(&events, &[]), ["Region 00 1..3", "Region 10 4..5", "Region 01 5..6>"]);
     let source = |phase: &Occurrence| phase.source;
     let profile = profile_of(&events, &[]);
-    assert!(profile.devices[0].phases.all.iter().map(source).all(|source| source == Source::CompileContext));
+    assert!(profile.devices[0].phases.all.iter().map(source).all(|source| source == PhaseSource::CompileContext));
 }
 
 // Memory within phases.
@@ -279,7 +279,7 @@ fn phases_hold_what_the_simulated_allocator_says() {
             serde_json::from_str(&std::fs::read_to_string(fixture(&format!("{name}.json"))).unwrap()).unwrap();
         let truth = truth["phases"].as_array().unwrap();
         let phases = &profile.devices[0].phases;
-        let named = phases.all.iter().filter(|phase| phase.source != Source::Pass);
+        let named = phases.all.iter().filter(|phase| phase.source != PhaseSource::Pass);
         assert_eq!((named.count(), phases.cut), (truth.len(), 0), "{name}");
         for truth in truth {
             let figure = |key: &str| truth[key].as_u64().unwrap();

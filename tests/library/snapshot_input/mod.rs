@@ -116,7 +116,7 @@ fn stack_of(snapshot: &Snapshot, event: &Event) -> Option<Vec<(String, i128)>> {
     Some(frames.collect())
 }
 
-fn profile_of(snapshot: Snapshot) -> Result<Profile, profile::Error> {
+fn profile_of(snapshot: Snapshot) -> Result<Profile, profile::ProfileError> {
     profile::measure(
         snapshot,
         Source { path: "test.pkl".to_owned(), bytes: 0, kind: InputKind::Snapshot },

@@ -393,7 +393,7 @@ fn one_list_of_frames_may_serve_many_events() {
 }
 
 /// A pickle with two events and a list of frames in the memo; `after_use` stands between the events.
-fn two_events(list: &[u8], after_use: &[u8]) -> Result<Snapshot, snapshot::Error> {
+fn two_events(list: &[u8], after_use: &[u8]) -> Result<Snapshot, snapshot::SnapshotError> {
     let text = |text: &str| [&[0x8c, u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
     let entry = |name: &str, line: u8| {
         [

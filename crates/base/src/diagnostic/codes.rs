@@ -12,7 +12,7 @@ use super::Severity;
 
 /// The weight of a code. Only a warning can be distrusted.
 #[derive(Clone, Copy)]
-pub(super) enum Weight {
+pub(super) enum CodeWeight {
     Note,
     Warning,
     /// A warning by which `--strict` makes a verdict inconclusive.
@@ -21,7 +21,7 @@ pub(super) enum Weight {
     Announced,
 }
 
-impl Weight {
+impl CodeWeight {
     pub(super) const fn severity(self) -> Severity {
         match self {
             Self::Note => Severity::Note,
@@ -31,8 +31,8 @@ impl Weight {
 }
 
 /// Everything that is said of a code.
-pub(super) struct Description {
-    pub(super) weight: Weight,
+pub(super) struct CodeDescription {
+    pub(super) weight: CodeWeight,
     pub(super) meaning: &'static str,
     pub(super) help: &'static str,
 }
@@ -54,10 +54,10 @@ macro_rules! codes {
             /// All codes, in the order of the documentation.
             pub const ALL: &[Self] = Self::VARIANTS;
 
-            pub(super) const fn description(self) -> Description {
+            pub(super) const fn description(self) -> CodeDescription {
                 match self {
                     $(Self::$variant => {
-                        Description { weight: Weight::$weight, meaning: $meaning, help: $help }
+                        CodeDescription { weight: CodeWeight::$weight, meaning: $meaning, help: $help }
                     })*
                 }
             }

@@ -7,7 +7,7 @@ use crate::device::DeviceId;
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use codes::Code;
-use codes::Weight;
+use codes::CodeWeight;
 
 /// Weight of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display, Serialize, Deserialize)]
@@ -36,13 +36,13 @@ impl Code {
     /// Whether `--strict` makes a verdict inconclusive because of it.
     #[must_use]
     pub const fn is_distrusted(self) -> bool {
-        matches!(self.description().weight, Weight::Distrusted)
+        matches!(self.description().weight, CodeWeight::Distrusted)
     }
 
     /// Whether a pull request gets a comment because of it although the verdict is a pass.
     #[must_use]
     pub const fn is_announced(self) -> bool {
-        matches!(self.description().weight, Weight::Announced)
+        matches!(self.description().weight, CodeWeight::Announced)
     }
 
     /// The meaning, in one line.

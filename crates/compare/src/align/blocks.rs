@@ -7,9 +7,9 @@ use super::End;
 
 /// Allocated blocks by their size.
 #[derive(PartialEq)]
-pub(super) struct Blocks(FxHashMap<u64, u64>);
+pub(super) struct BlocksBySize(FxHashMap<u64, u64>);
 
-impl Blocks {
+impl BlocksBySize {
     /// The blocks at a place: at one end those freed within the recording, at the other those allocated within it.
     pub(super) fn at(trace: &Trace, at: Position, only: Option<End>) -> Self {
         let mut blocks = FxHashMap::default();

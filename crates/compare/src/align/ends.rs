@@ -12,10 +12,10 @@ use ptmem_base::units::approximate;
 use ptmem_trace::trace::{Measure, Position};
 use rustc_hash::FxHashSet;
 
-use super::blocks::Blocks;
-use super::order::Pair;
+use super::blocks::BlocksBySize;
+use super::order::PlacePair;
 use super::sequence::{Sequence, counts};
-use super::{End, LEAST_ALLOCATIONS, Missing, Parts, Unclear};
+use super::{End, LEAST_ALLOCATIONS, MissingPart, Parts, UnclearPart};
 
 /// Fewer allocations than these are the same by chance.
 const SHORTEST_REST: usize = 4;
@@ -40,7 +40,7 @@ const IN_A_ROW: usize = 8;
 
 /// The parts that a side lacks. If repeated allocations were paired in a way that contradicts them, `order` is
 /// corrected. `scale` is the ratio of the sizes in the after.
-pub(super) fn parts(sequences: &Sides<Sequence<'_>>, scale: f64, is_unlike: bool, order: &mut Vec<Pair>) -> Parts {
+pub(super) fn parts(sequences: &Sides<Sequence<'_>>, scale: f64, is_unlike: bool, order: &mut Vec<PlacePair>) -> Parts {
     let mut parts = Parts::default();
     let lengths = sequences.map(|sequence| sequence.born.len());
     let longer = lengths.before.max(lengths.after);
@@ -49,7 +49,7 @@ pub(super) fn parts(sequences: &Sides<Sequence<'_>>, scale: f64, is_unlike: bool
     }
     if is_unlike {
         let may_lack = lengths.before.abs_diff(lengths.after) > longer / SHORTEST_PART;
-        parts.unclear = may_lack.then_some(Unclear::Unlike);
+        parts.unclear = may_lack.then_some(UnclearPart::Unlike);
         return parts;
     }
     for side in Side::BOTH {
@@ -67,7 +67,7 @@ pub(super) fn parts(sequences: &Sides<Sequence<'_>>, scale: f64, is_unlike: bool
     }
     let shorter = if lengths.before <= lengths.after { Side::Before } else { Side::After };
     if *lengths.of(shorter) < SHORTEST_REST {
-        parts.unclear = parts.unclear.or(Some(Unclear::Short(shorter)));
+        parts.unclear = parts.unclear.or(Some(UnclearPart::Short(shorter)));
     }
     parts.unclear = parts.unclear.filter(|_| parts.missing.is_empty());
     parts
@@ -83,21 +83,21 @@ struct Question<'a> {
     own: Vec<u32>,
     whole: Vec<u32>,
     /// Allocations of both that are the same, in that order, those of `side` as `before`.
-    pairs: Vec<Pair>,
+    pairs: Vec<PlacePair>,
     /// By how much the sizes of this side differ.
     scale: f64,
 }
 
 /// Pairs of sequences of these lengths as `side` counts them from an end, or converted back.
-fn turned(pairs: impl Iterator<Item = Pair>, lengths: Sides<usize>, side: Side, end: End) -> Vec<Pair> {
+fn turned(pairs: impl Iterator<Item = PlacePair>, lengths: Sides<usize>, side: Side, end: End) -> Vec<PlacePair> {
     let pairs = pairs.map(|pair| {
         let pair = match end {
             End::Head => pair,
             End::Tail => pair.zip(lengths).map(|(place, length)| length - 1 - place),
         };
-        Pair { before: *pair.of(side), after: *pair.of(side.other()) }
+        PlacePair { before: *pair.of(side), after: *pair.of(side.other()) }
     });
-    let mut turned: Vec<Pair> = pairs.collect();
+    let mut turned: Vec<PlacePair> = pairs.collect();
     if end == End::Tail {
         turned.reverse();
     }
@@ -105,7 +105,7 @@ fn turned(pairs: impl Iterator<Item = Pair>, lengths: Sides<usize>, side: Side, 
 }
 
 impl<'a> Question<'a> {
-    fn new(sequences: &'a Sides<Sequence<'a>>, scale: f64, order: &[Pair], side: Side, end: End) -> Self {
+    fn new(sequences: &'a Sides<Sequence<'a>>, scale: f64, order: &[PlacePair], side: Side, end: End) -> Self {
         let one = sequences.of(side);
         let other = sequences.of(side.other());
         let lengths = sequences.map(|sequence| sequence.symbols.len());
@@ -122,7 +122,7 @@ impl<'a> Question<'a> {
 impl Question<'_> {
     /// The part that is missing, with the pairs that follow from that, or why a cut cannot be distinguished from a
     /// shorter program.
-    fn answer(&self) -> Option<Result<(Missing, Vec<Pair>), Unclear>> {
+    fn answer(&self) -> Option<Result<(MissingPart, Vec<PlacePair>), UnclearPart>> {
         let (count, moved) = self.gone()?;
         if self.is_step_left(count) {
             return self.is_peak_gone(count).then(|| Ok((self.missing(count), self.order(0, 0))));
@@ -135,7 +135,7 @@ impl Question<'_> {
         if evidence == Some(true) || is_cut || (is_round && self.is_peak_gone(count)) {
             return Some(Ok((self.missing(count), self.order(count, moved))));
         }
-        is_rest.then_some(Err(Unclear::Rest(self.side)))
+        is_rest.then_some(Err(UnclearPart::Rest(self.side)))
     }
 
     /// True if a whole step is left, or any recurring unit: the missing part continues like the rest, and memory rises
@@ -170,25 +170,25 @@ impl Question<'_> {
     }
 
     /// The pairs, where the first allocations of this side have partners `by` further on.
-    fn order(&self, by: usize, moved: usize) -> Vec<Pair> {
-        let moved_pairs = (0..moved).map(|place| Pair { before: place, after: place + by });
+    fn order(&self, by: usize, moved: usize) -> Vec<PlacePair> {
+        let moved_pairs = (0..moved).map(|place| PlacePair { before: place, after: place + by });
         let rest = self.pairs.iter().copied().filter(|pair| pair.before >= moved);
         let lengths = Sides { before: self.own.len(), after: self.whole.len() };
         turned(moved_pairs.chain(rest), lengths, self.side, self.end)
     }
 
-    fn missing(&self, gone: usize) -> Missing {
+    fn missing(&self, gone: usize) -> MissingPart {
         let length = self.other.born.len();
         let place = self.place(gone);
         let gone = if self.end == End::Head { place } else { length - place };
-        Missing { side: self.side, end: self.end, share: (gone * 1000 / length.max(1)) as u64 }
+        MissingPart { side: self.side, end: self.end, share: (gone * 1000 / length.max(1)) as u64 }
     }
 
     /// The number of allocations at the end of the other side that this side lacks, and how many of this one must move for
     /// that: those before the widest gap. What repeats itself may leave the gap anywhere.
     fn gone(&self) -> Option<(usize, usize)> {
         let least = (self.whole.len() / SHORTEST_PART).max(SHORTEST_REST);
-        let mut widest: Option<(usize, Pair)> = None;
+        let mut widest: Option<(usize, PlacePair)> = None;
         let mut last = 0;
         for pair in &self.pairs {
             let width = pair.after - last;
@@ -203,7 +203,7 @@ impl Question<'_> {
     }
 
     /// True if all before a pair may as well be the allocations right before its partner.
-    fn can_move(&self, pair: Pair) -> bool {
+    fn can_move(&self, pair: PlacePair) -> bool {
         let Some(from) = pair.after.checked_sub(pair.before) else { return false };
         self.own[..pair.before] == self.whole[from..pair.after]
     }
@@ -264,8 +264,8 @@ impl Question<'_> {
     /// the blocks alone that come or go within the recording.
     fn evidence_of(&self, gone: usize, passing: bool) -> Option<bool> {
         let only = passing.then_some(self.end);
-        let [own, full] = [self.one, self.other].map(|of| Blocks::at_end(&of.device.trace, self.end, only));
-        let cut = Blocks::at(&self.other.device.trace, self.cut(gone), only);
+        let [own, full] = [self.one, self.other].map(|of| BlocksBySize::at_end(&of.device.trace, self.end, only));
+        let cut = BlocksBySize::at(&self.other.device.trace, self.cut(gone), only);
         if self.end == End::Head && own == cut && cut != full {
             return Some(true);
         }
@@ -301,7 +301,7 @@ impl Question<'_> {
     }
 
     /// True if the memory of this side is nearer to that of the other at the cut, where their sizes differ.
-    fn is_nearer(&self, own: &Blocks, cut: &Blocks, full: &Blocks) -> bool {
+    fn is_nearer(&self, own: &BlocksBySize, cut: &BlocksBySize, full: &BlocksBySize) -> bool {
         let own = approximate(own.bytes());
         let [cut, full] = [cut, full].map(|blocks| approximate(blocks.bytes()) * self.scale);
         (self.scale - 1.0).abs() > SAME_SCALE && (own - cut).abs() < (own - full).abs()

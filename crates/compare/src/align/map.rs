@@ -2,7 +2,7 @@
 
 use ptmem_base::sides::Sides;
 
-use super::order::Pair;
+use super::order::PlacePair;
 use super::steps::FoldedSteps;
 
 /// Histories do not correspond where fewer allocations than those of the shorter one divided by this have a partner.
@@ -20,14 +20,14 @@ pub struct Map {
     pub(super) steps: Sides<Option<FoldedSteps>>,
     /// Corresponding allocations, in order on both sides, by their positions among the aligned ones; points on a
     /// straight line between others are omitted.
-    pairs: Vec<Pair>,
+    pairs: Vec<PlacePair>,
     /// The longest stretch without partners that is there on the other side.
     widest_gap: usize,
 }
 
 impl Map {
     /// `order` and `lengths` are those of the aligned sequences.
-    pub(super) fn new(steps: Sides<Option<FoldedSteps>>, order: &[Pair], lengths: Sides<usize>) -> Self {
+    pub(super) fn new(steps: Sides<Option<FoldedSteps>>, order: &[PlacePair], lengths: Sides<usize>) -> Self {
         let is_alike = order.len() >= lengths.before.min(lengths.after) / LEAST_PART;
         Self {
             steps,
@@ -118,8 +118,8 @@ fn signed(place: usize) -> i64 {
 }
 
 /// The pairs at which the pace changes.
-fn corners(order: &[Pair]) -> Vec<Pair> {
-    let mut corners: Vec<Pair> = Vec::new();
+fn corners(order: &[PlacePair]) -> Vec<PlacePair> {
+    let mut corners: Vec<PlacePair> = Vec::new();
     for (index, pair) in order.iter().enumerate() {
         let is_inner = index > 0
             && order.get(index + 1).is_some_and(|next| is_even(pair, next))
@@ -132,7 +132,7 @@ fn corners(order: &[Pair]) -> Vec<Pair> {
 }
 
 /// True if the distance between two pairs is the same on both sides.
-fn is_even(one: &Pair, other: &Pair) -> bool {
+fn is_even(one: &PlacePair, other: &PlacePair) -> bool {
     other.before - one.before == other.after - one.after
 }
 

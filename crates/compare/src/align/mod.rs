@@ -44,7 +44,7 @@ pub enum End {
 
 /// A part of a recording that is missing on one side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingPart {
     /// Where it is missing.
     pub side: Side,
     /// Which part.
@@ -55,7 +55,7 @@ pub struct Missing {
 
 /// The reason why it is not known whether a side lacks a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unclear {
+pub enum UnclearPart {
     /// The stacks are few, and the sizes differ.
     Unlike,
     /// All allocations of this side are, one by one, those at an end of the other: its recording or its program is
@@ -69,9 +69,9 @@ pub enum Unclear {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Parts {
     /// Those that are known to be missing.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingPart>,
     /// The reason why one may lack a part that is not found.
-    pub unclear: Option<Unclear>,
+    pub unclear: Option<UnclearPart>,
 }
 
 /// One side of an alignment.

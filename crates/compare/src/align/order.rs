@@ -25,13 +25,13 @@ const LEAST_STACKS: usize = 4;
 const SHORTEST_HEAD: usize = 8;
 
 /// The same allocation on both sides, by its places.
-pub(super) type Pair = Sides<usize>;
+pub(super) type PlacePair = Sides<usize>;
 
 /// Pairs of places, rising on both sides, of two sequences that are given by the stack of each allocation.
-pub(super) fn common_order(symbols: &Sides<&[u32]>) -> Vec<Pair> {
+pub(super) fn common_order(symbols: &Sides<&[u32]>) -> Vec<PlacePair> {
     let Sides { before, after } = *symbols;
     if before == after {
-        return (0..before.len()).map(|place| Pair { before: place, after: place }).collect();
+        return (0..before.len()).map(|place| PlacePair { before: place, after: place }).collect();
     }
     let mut longest = Vec::new();
     for from in directions(symbols) {
@@ -67,7 +67,7 @@ fn common_length(before: &[u32], after: &[u32], at: End) -> usize {
 }
 
 /// The common order that begins with the most distinctive stacks, and continues between their pairs.
-fn in_parts(symbols: &Sides<&[u32]>, from: End) -> Vec<Pair> {
+fn in_parts(symbols: &Sides<&[u32]>, from: End) -> Vec<PlacePair> {
     let mut found = Vec::new();
     let mut pending = vec![Region::whole(symbols)];
     while let Some(mut region) = pending.pop() {
@@ -103,7 +103,7 @@ impl Region {
 
     /// Pairs the allocations that are the same at the end from which is counted. At the other end they may be of
     /// another step, where one side has more of these.
-    fn trim(&mut self, symbols: &Sides<&[u32]>, from: End, found: &mut Vec<Pair>) {
+    fn trim(&mut self, symbols: &Sides<&[u32]>, from: End, found: &mut Vec<PlacePair>) {
         let Sides { before, after } = &self.places;
         let same = common_length(&symbols.before[before.clone()], &symbols.after[after.clone()], from);
         found.extend((0..same).map(|at| {
@@ -119,7 +119,7 @@ impl Region {
     }
 
     /// The parts between pairs that rise on both sides; those that are empty on one side have nothing to pair.
-    fn between(&self, anchors: &[Pair]) -> Vec<Self> {
+    fn between(&self, anchors: &[PlacePair]) -> Vec<Self> {
         let mut regions = Vec::new();
         let mut start = self.places.map(|places| places.start);
         let end = self.places.map(|places| places.end);
@@ -133,7 +133,7 @@ impl Region {
         regions
     }
 
-    fn occurrences(&self, symbols: &Sides<&[u32]>) -> Occurrences {
+    fn occurrences(&self, symbols: &Sides<&[u32]>) -> RegionPlaces {
         let mut stacks: FxHashMap<u32, Sides<Vec<usize>>> = FxHashMap::default();
         for (side, places) in self.places.each() {
             for place in places.clone() {
@@ -142,16 +142,16 @@ impl Region {
         }
         // A stack that is only on one side has no partner.
         stacks.retain(|_, places| !places.before.is_empty() && !places.after.is_empty());
-        Occurrences(stacks.into_values().collect())
+        RegionPlaces(stacks.into_values().collect())
     }
 }
 
 /// The places of each stack that occurs on both sides of a region.
-struct Occurrences(Vec<Sides<Vec<usize>>>);
+struct RegionPlaces(Vec<Sides<Vec<usize>>>);
 
-impl Occurrences {
+impl RegionPlaces {
     /// The common order by the most distinctive stacks: those that allocate equally often, otherwise the rarest.
-    fn anchors(&self, from: End) -> Vec<Pair> {
+    fn anchors(&self, from: End) -> Vec<PlacePair> {
         let equal = self.order_of(from, |counts| counts.before == counts.after);
         if !equal.is_empty() {
             return equal;
@@ -171,7 +171,7 @@ impl Occurrences {
     }
 
     /// The common order by the stacks whose numbers of occurrences are chosen.
-    fn order_of(&self, from: End, is_chosen: impl Fn(Sides<usize>) -> bool) -> Vec<Pair> {
+    fn order_of(&self, from: End, is_chosen: impl Fn(Sides<usize>) -> bool) -> Vec<PlacePair> {
         let mut pairs = Vec::new();
         for places in self.0.iter().filter(|places| is_chosen(places.map(Vec::len))) {
             let count = places.before.len().min(places.after.len());
@@ -180,7 +180,7 @@ impl Occurrences {
                 End::Tail => places.map(|places| places.len() - count),
             };
             let both = places.before[skipped.before..].iter().zip(&places.after[skipped.after..]);
-            pairs.extend(both.map(|(&before, &after)| Pair { before, after }));
+            pairs.extend(both.map(|(&before, &after)| PlacePair { before, after }));
         }
         pairs.sort_unstable_by_key(|pair| pair.after);
         rising(&pairs)
@@ -188,7 +188,7 @@ impl Occurrences {
 }
 
 /// The longest part of pairs, in the order of the after, that is in the order of the before as well.
-fn rising(pairs: &[Pair]) -> Vec<Pair> {
+fn rising(pairs: &[PlacePair]) -> Vec<PlacePair> {
     // For every length the pair that ends a run of it with the least place, and for every pair the one before it.
     let mut ends: Vec<usize> = Vec::new();
     let mut earlier: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
@@ -216,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    fn order(before: &[u32], after: &[u32]) -> Vec<Pair> {
+    fn order(before: &[u32], after: &[u32]) -> Vec<PlacePair> {
         common_order(&Sides { before, after })
     }
 

@@ -21,19 +21,19 @@ const LEAST_ALLOCATIONS: u64 = 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overlap {
     /// The call stacks that allocate in the before.
-    stacks: Share,
+    stacks: PartOfWhole,
     /// The aligned allocations of the before.
-    allocations: Share,
+    allocations: PartOfWhole,
 }
 
 /// A part of a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Share {
+struct PartOfWhole {
     part: u64,
     whole: u64,
 }
 
-impl Share {
+impl PartOfWhole {
     fn is_below(self, percent: u64) -> bool {
         self.part * 100 < self.whole * percent
     }
@@ -44,12 +44,12 @@ impl Overlap {
     pub(super) fn new(runs: &Sides<AlignedSide<'_>>, paired: &Paired, pairs: usize, length: usize) -> Option<Self> {
         let has_partner = partners(runs.before.totals.len(), paired);
         let of_before = || runs.before.totals.iter().zip(&has_partner).filter(|(total, _)| allocates(total));
-        let stacks = Share {
+        let stacks = PartOfWhole {
             part: of_before().filter(|(_, has_partner)| **has_partner).count() as u64,
             whole: of_before().count() as u64,
         };
         let has_stacks = stacks.whole > 0 && runs.after.totals.iter().any(allocates);
-        has_stacks.then_some(Self { stacks, allocations: Share { part: pairs as u64, whole: length as u64 } })
+        has_stacks.then_some(Self { stacks, allocations: PartOfWhole { part: pairs as u64, whole: length as u64 } })
     }
 
     /// Whether the after may be another program, or a small part of the one of the before.

@@ -12,7 +12,7 @@ use ptmem_trace::stack::{GroupBy, Grouper};
 use super::places::phase;
 use super::stacks::paired;
 use super::{DeviceDiff, DiffOptions, Sides, devices};
-use crate::align::{AlignedSide, Alignment, End, Missing, Overlap, Unclear};
+use crate::align::{AlignedSide, Alignment, End, MissingPart, Overlap, UnclearPart};
 
 /// How a device of both sides corresponds.
 #[derive(Debug, Default)]
@@ -97,7 +97,7 @@ impl PeakPlace {
     }
 }
 
-impl Missing {
+impl MissingPart {
     /// The part in words: `the first 40.2 % of its allocations`.
     #[must_use]
     pub fn part(&self) -> String {
@@ -167,11 +167,11 @@ fn tell_unchecked(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Ve
     }
 }
 
-fn why_unclear(unclear: Unclear) -> String {
+fn why_unclear(unclear: UnclearPart) -> String {
     match unclear {
-        Unclear::Unlike => "too few of them have the same stack and size".to_owned(),
-        Unclear::Short(side) => format!("those of the {side} are too few"),
-        Unclear::Rest(side) => format!(
+        UnclearPart::Unlike => "too few of them have the same stack and size".to_owned(),
+        UnclearPart::Short(side) => format!("those of the {side} are too few"),
+        UnclearPart::Rest(side) => format!(
             "those of the {side} are, one by one, a part of those of the {}, so that either its recording or its program \
              is shorter",
             side.other()

@@ -22,9 +22,9 @@ pub use ptmem_base::sides::{Side, Sides};
 use ptmem_snapshot::snapshot::{Copier, Tables};
 pub use ptmem_trace::profile::Metric;
 use ptmem_trace::profile::{DeviceProfile, Moment, Profile};
-use ptmem_trace::stack::{Code, Grouper};
+use ptmem_trace::stack::{Grouper, SnapshotCode};
 
-use crate::align::{Alignment, Missing, Overlap, Parts, Unclear};
+use crate::align::{Alignment, MissingPart, Overlap, Parts, UnclearPart};
 pub use crate::patch::CodeLine;
 use alignment::Aligned;
 pub use alignment::PeakPlace;
@@ -34,7 +34,7 @@ use cause::Cause;
 use moved::Compared;
 pub use phases::{ListedPhases, Occurrences, PhaseOptions, PhaseRow, listed_phases};
 pub use places::{Apart, ComparedPlaces, Place};
-pub use row::{ChangeKind, Destination, Listing, Row, RowKind, RowLine, RowLines, listed};
+pub use row::{ChangeKind, Destination, Row, RowChoice, RowKind, RowLine, RowLines, listed};
 pub(crate) use stacks::paired;
 use stacks::rows;
 
@@ -59,9 +59,9 @@ pub struct DeviceDiff {
     /// How the histories of both sides correspond; `None` if a side does not have the order of its allocations.
     pub alignment: Option<Alignment>,
     /// Parts that one of the recordings lacks.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingPart>,
     /// The reason why a side may lack a part that is not among those.
-    pub parts_unclear: Option<Unclear>,
+    pub parts_unclear: Option<UnclearPart>,
     /// How the frames that both sides record differ, where equal code has other stacks for it.
     pub other_frames: Option<String>,
     /// The places that are compared; `None` where a side has no such moment.
@@ -173,7 +173,7 @@ impl Diff {
 
     /// The frames of both sides.
     #[must_use]
-    pub fn codes(&self) -> Sides<Code<'_>> {
+    pub fn codes(&self) -> Sides<SnapshotCode<'_>> {
         self.profiles.map(Profile::code)
     }
 }

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use ptmem_base::difference::difference;
 use ptmem_base::sides::Side;
 use ptmem_base::units::approximate;
-use ptmem_trace::profile::{DeviceProfile, ExactStack, Held, Member, StackTotal};
-use ptmem_trace::stack::{Code, GroupBy, Grouper, Paired};
+use ptmem_trace::profile::{DeviceProfile, ExactStack, GroupMember, Held, StackTotal};
+use ptmem_trace::stack::{GroupBy, Grouper, Paired, SnapshotCode};
 use similar::DiffOp;
 
 use super::Sides;
@@ -99,7 +99,7 @@ pub(super) fn is_left(total: &StackTotal) -> bool {
 }
 
 /// Groups that are compared with each other, by their positions.
-struct Row {
+struct ComparedGroups {
     groups: Sides<Option<usize>>,
     /// Bytes gained.
     gained: i128,
@@ -107,18 +107,18 @@ struct Row {
 
 /// A stack that has no equal in its row.
 #[derive(Clone, Copy)]
-struct Left {
+struct UnpairedStack {
     row: usize,
-    member: Member,
+    member: GroupMember,
 }
 
 struct Rows<'t> {
     stacks: Sides<&'t [StackTotal]>,
-    all: Vec<Row>,
+    all: Vec<ComparedGroups>,
 }
 
 /// Stacks of both sides that may be the same ones: of one size, count and pass.
-type Alike = BTreeMap<(u64, u64, bool), Sides<Vec<Left>>>;
+type Alike = BTreeMap<(u64, u64, bool), Sides<Vec<UnpairedStack>>>;
 
 /// Bytes of a group at the compared moment; `None` if the group does not exist.
 fn held(stacks: &[StackTotal], group: Option<usize>) -> i128 {
@@ -130,16 +130,16 @@ impl<'t> Rows<'t> {
         let mut all = Vec::new();
         for groups in matched(stacks.map(|stacks| stacks.len()), pairs) {
             let Sides { before, after } = groups;
-            all.push(Row { groups, gained: held(stacks.after, after) - held(stacks.before, before) });
+            all.push(ComparedGroups { groups, gained: held(stacks.after, after) - held(stacks.before, before) });
         }
         Self { stacks, all }
     }
 
     /// The stacks of the before that are in another row of the after, with that row.
-    fn moves(&mut self, codes: Sides<&Code<'_>>) -> Vec<(ExactStack, usize)> {
+    fn moves(&mut self, codes: Sides<&SnapshotCode<'_>>) -> Vec<(ExactStack, usize)> {
         let mut left = Alike::new();
-        for (row, Row { groups, .. }) in self.all.iter().enumerate().filter(|(_, row)| row.gained != 0) {
-            let mut equal = BTreeMap::<_, Sides<Vec<Left>>>::new();
+        for (row, ComparedGroups { groups, .. }) in self.all.iter().enumerate().filter(|(_, row)| row.gained != 0) {
+            let mut equal = BTreeMap::<_, Sides<Vec<UnpairedStack>>>::new();
             for (side, group) in groups.each() {
                 let total = group.map(|group| &self.stacks.of(side)[group]);
                 let members = total.map(|total| &*total.members).unwrap_or_default();
@@ -147,7 +147,7 @@ impl<'t> Rows<'t> {
                     let code = codes.of(side);
                     let key = (member.requested, member.at.blocks, code.is_backward(member.stack));
                     let operator = code.allocating_operator(member.stack);
-                    equal.entry((key, operator)).or_default().of_mut(side).push(Left { row, member });
+                    equal.entry((key, operator)).or_default().of_mut(side).push(UnpairedStack { row, member });
                 }
             }
             // Those that have an equal in their row stay.
@@ -170,8 +170,8 @@ impl<'t> Rows<'t> {
     /// common. Gives those of the before, with the rows of their partners.
     fn pair(
         &mut self,
-        alike: &Sides<Vec<Left>>,
-        codes: Sides<&Code<'_>>,
+        alike: &Sides<Vec<UnpairedStack>>,
+        codes: Sides<&SnapshotCode<'_>>,
         functions: &Sides<HashSet<u64>>,
     ) -> Vec<(ExactStack, usize)> {
         let [before, after] = alike.each().map(|(_, left)| &left[..left.len().min(MOST_ALIKE)]);
@@ -209,7 +209,7 @@ impl<'t> Rows<'t> {
 }
 
 /// The functions of a side.
-fn functions(stacks: &[StackTotal], code: &Code<'_>) -> HashSet<u64> {
+fn functions(stacks: &[StackTotal], code: &SnapshotCode<'_>) -> HashSet<u64> {
     let members = stacks.iter().flat_map(|total| &*total.members);
     members.flat_map(|member| code.plain_names(member.stack)).collect()
 }
@@ -223,7 +223,7 @@ struct Likeness<'c> {
 }
 
 impl<'c> Likeness<'c> {
-    fn new(code: &'c Code<'_>, member: Member, others: &HashSet<u64>) -> Self {
+    fn new(code: &'c SnapshotCode<'_>, member: GroupMember, others: &HashSet<u64>) -> Self {
         let functions = code.plain_names(member.stack);
         let is_of_one_side = functions.first().is_some_and(|innermost| !others.contains(innermost));
         Self { operator: code.allocating_operator(member.stack), functions, is_of_one_side }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Advice, Code, Diagnostic};
 use ptmem_base::text::shorten;
-use ptmem_trace::phase::Source;
+use ptmem_trace::phase::PhaseSource;
 use ptmem_trace::profile::{DeviceProfile, Metric, Occurrence};
 
 use super::{Change, Sides};
@@ -52,7 +52,7 @@ pub struct PhaseRow {
     /// Its name.
     pub name: Arc<str>,
     /// The source of its name.
-    pub source: Source,
+    pub source: PhaseSource,
     /// The occurrence that is compared on each side, from 0; `None` where the phase is missing.
     pub number: Sides<Option<u32>>,
     /// True if there is only this one of that name, the first.
@@ -102,7 +102,7 @@ pub(super) fn rows(
     options: PhaseOptions,
     found: &mut Vec<Diagnostic>,
 ) -> Vec<PhaseRow> {
-    let mut names: BTreeMap<(Source, &str), Named<'_>> = BTreeMap::new();
+    let mut names: BTreeMap<(PhaseSource, &str), Named<'_>> = BTreeMap::new();
     for (side, device) in devices.each() {
         let phases = device.map(|device| &*device.phases.all).unwrap_or_default().iter().enumerate();
         for (at, phase) in phases.filter(|(_, phase)| phase.number >= options.skip_first) {

@@ -3,13 +3,13 @@
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::sides::Side;
 use ptmem_base::text::thousands;
-use ptmem_trace::phase::Source;
+use ptmem_trace::phase::PhaseSource;
 use ptmem_trace::profile::{DeviceProfile, Moment, Profile};
 use ptmem_trace::replay::{HistoryKind, Position};
 
 use super::alignment::PeakPlace;
 use super::{DeviceDiff, Row, Sides, devices};
-use crate::align::{Alignment, Missing};
+use crate::align::{Alignment, MissingPart};
 
 /// The places of both sides whose rows are compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl ComparedPlaces {
         profiles: &Sides<Profile>,
         devices: Sides<&DeviceProfile>,
         alignment: Option<&Alignment>,
-        missing: &[Missing],
+        missing: &[MissingPart],
     ) -> Option<Self> {
         let [of_before, of_after] = Side::BOTH.map(|side| alignment.map(|alignment| (alignment, side)));
         let Sides { before, after } = devices;
@@ -116,7 +116,7 @@ impl Place {
 
 /// The name and number of the innermost phase that is open at a place, of those that the program names.
 pub(super) fn phase(device: &DeviceProfile, at: Position) -> Option<String> {
-    let named = device.phases.all.iter().filter(|phase| phase.source != Source::Pass);
+    let named = device.phases.all.iter().filter(|phase| phase.source != PhaseSource::Pass);
     let open = named.filter(|phase| phase.window.from < at && at <= phase.window.to);
     open.max_by_key(|phase| phase.depth).map(|phase| format!("{} #{}", phase.name, phase.number))
 }
@@ -131,7 +131,7 @@ fn apart(
     profiles: &Sides<Profile>,
     devices: Sides<&DeviceProfile>,
     alignment: Option<&Alignment>,
-    missing: &[Missing],
+    missing: &[MissingPart],
 ) -> Option<Apart> {
     let Moment::Aligned(places) = &profiles.before.options.at else { return Some(Apart::Asked) };
     if !devices.each().into_iter().all(|(_, device)| device.has_known_peak()) {

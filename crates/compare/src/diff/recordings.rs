@@ -8,7 +8,7 @@ use ptmem_base::sides::Side;
 use ptmem_base::text::{count, thousands};
 use ptmem_base::units::Delta;
 use ptmem_snapshot::snapshot::{FrameId, OwnPackage, RunFacts};
-use ptmem_trace::profile::{DeviceProfile, Member, Profile};
+use ptmem_trace::profile::{DeviceProfile, GroupMember, Profile};
 
 use super::{DeviceDiff, Diff, Sides, devices};
 
@@ -157,7 +157,7 @@ fn through(profiles: &Sides<Profile>, devices: &[DeviceDiff], package: &str) -> 
 }
 
 /// The bytes of stacks of a side that go through an installed package.
-fn held_through(profile: &Profile, package: &str, members: impl Iterator<Item = Member>) -> i128 {
+fn held_through(profile: &Profile, package: &str, members: impl Iterator<Item = GroupMember>) -> i128 {
     let code = profile.code();
     let frames = (0..code.tables().frames().len()).map(FrameId::from_index);
     let is_of: Vec<bool> = frames.map(|frame| is_installed(code.file(frame), package)).collect();

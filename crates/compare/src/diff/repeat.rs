@@ -81,7 +81,7 @@ fn allocations(trace: &Trace) -> impl Iterator<Item = usize> {
 
 /// Labels of classes, each made once.
 struct Labels<'t> {
-    codes: Sides<stack::Code<'t>>,
+    codes: Sides<stack::SnapshotCode<'t>>,
     known: Sides<FxHashMap<usize, String>>,
 }
 

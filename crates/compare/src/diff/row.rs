@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ptmem_base::pattern::{Naming, Pattern, Selector};
 use ptmem_base::units::Size;
 use ptmem_snapshot::snapshot::StackId;
-use ptmem_trace::profile::{Bucket, Held, Line, Lines, Member, others};
+use ptmem_trace::profile::{Bucket, GroupMember, Held, Line, Lines, others};
 
 use super::Sides;
 use crate::patch::Edit;
@@ -154,7 +154,7 @@ pub struct Row {
     /// Whether its blocks correspond one to one, by line, operator and number, and all changed their size by one ratio.
     pub is_resized: bool,
     /// The exact stacks of the group, as they are paired; none once a comparison was pooled.
-    pub members: Vec<Sides<Option<Member>>>,
+    pub members: Vec<Sides<Option<GroupMember>>>,
     /// The lines that it sums; empty if it is one line.
     pub lines: RowLines,
     /// Types and shapes of the tensors that it consists of, where they were recorded.
@@ -280,7 +280,7 @@ fn times(after: u64, before: u64, [what, less]: [&str; 2]) -> Option<String> {
 
 /// The choice of rows to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Listing {
+pub struct RowChoice {
     /// The most rows; 0 is all.
     pub top: usize,
     /// Only rows that changed by at least this many bytes.
@@ -292,8 +292,8 @@ pub struct Listing {
 /// The rows to show, those that `explain` the verdict first, then one that sums the rest, and the one that closes the
 /// sum: they still add up. Small ones are shown as long as half of what explains the verdict has no name yet.
 #[must_use]
-pub fn listed(rows: &[Row], listing: Listing, explains: impl Fn(&Row) -> bool) -> Vec<Row> {
-    let Listing { top, min_delta, unchanged } = listing;
+pub fn listed(rows: &[Row], listing: RowChoice, explains: impl Fn(&Row) -> bool) -> Vec<Row> {
+    let RowChoice { top, min_delta, unchanged } = listing;
     let limit = if top == 0 { usize::MAX } else { top };
     let rows = rows.iter().filter(|row| row.change != ChangeKind::Same || unchanged);
     let rows = rows.filter(|row| row.held.before.bytes > 0 || row.held.after.bytes > 0);

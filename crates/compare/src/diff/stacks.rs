@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use ptmem_base::sides::Side;
 use ptmem_snapshot::snapshot::StackId;
-use ptmem_trace::profile::{Held, Member, StackTotal, lines_of};
+use ptmem_trace::profile::{GroupMember, Held, StackTotal, lines_of};
 use ptmem_trace::replay::Position;
 use ptmem_trace::stack::{
-    Code, Group, GroupBy, GroupFigures, Grouper, InOrder, Key, Label, Paired, pair, pair_in_order, tell_apart,
+    GroupBy, GroupFigures, Grouper, InOrder, Key, Label, Paired, SnapshotCode, StackGroup, pair, pair_in_order,
+    tell_apart,
 };
 
 use super::moved::is_left;
@@ -84,7 +85,7 @@ pub(crate) fn paired(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>
 }
 
 /// The groups of a side in the form that pairing needs. Groups that are not places in the code are paired by key only.
-fn groups<'g>(totals: &[StackTotal], grouper: &'g Grouper<'_>) -> Vec<Group<'g>> {
+fn groups<'g>(totals: &[StackTotal], grouper: &'g Grouper<'_>) -> Vec<StackGroup<'g>> {
     let mut groups = Vec::with_capacity(totals.len());
     for total in totals {
         let figures = GroupFigures {
@@ -96,7 +97,7 @@ fn groups<'g>(totals: &[StackTotal], grouper: &'g Grouper<'_>) -> Vec<Group<'g>>
         let key = total.key.clone();
         groups.push(match total.stack().filter(|_| grouper.by().is_place()) {
             Some(stack) => grouper.group(key, stack, figures),
-            None => Group { key, figures, ..Group::default() },
+            None => StackGroup { key, figures, ..StackGroup::default() },
         });
     }
     groups
@@ -176,7 +177,7 @@ fn row(
 
 /// The exact stacks of a row, paired across the change by their order.
 struct Members {
-    pairs: Vec<Sides<Option<Member>>>,
+    pairs: Vec<Sides<Option<GroupMember>>>,
 }
 
 impl Members {
@@ -186,8 +187,8 @@ impl Members {
             return Self { pairs: vec![members.map(|members| members.first().copied())] };
         }
         let codes = groupers.map(Grouper::code);
-        let lines = members.zip(codes).map(|(members, code)| Line::in_order(members, code));
-        let compared = lines.map(|lines| lines.iter().map(Line::as_paired).collect::<Vec<_>>());
+        let lines = members.zip(codes).map(|(members, code)| SummedStack::in_order(members, code));
+        let compared = lines.map(|lines| lines.iter().map(SummedStack::as_paired).collect::<Vec<_>>());
         let paired = pair_in_order(&compared.before, &compared.after);
         let mut pairs = Vec::new();
         for at in matched(lines.map(Vec::len), &paired) {
@@ -253,26 +254,26 @@ fn shapes(totals: Sides<Option<&StackTotal>>) -> Vec<RowLine> {
 }
 
 /// The memory of a stack, where it is there.
-fn held(member: Option<Member>) -> Held {
+fn held(member: Option<GroupMember>) -> Held {
     member.map(|member| member.at).unwrap_or_default()
 }
 
 /// An exact stack of a group.
-struct Line<'g> {
+struct SummedStack<'g> {
     /// The lines of its frames, innermost first.
     lines: Vec<u32>,
     operators: Vec<&'g str>,
-    member: Member,
+    member: GroupMember,
 }
 
-impl<'g> Line<'g> {
-    fn new(member: Member, code: &'g Code<'_>) -> Self {
+impl<'g> SummedStack<'g> {
+    fn new(member: GroupMember, code: &'g SnapshotCode<'_>) -> Self {
         let lines = code.python(member.stack).map(|frame| code.line(frame).unwrap_or(0)).collect();
         Self { lines, operators: code.operator_names(member.stack), member }
     }
 
     /// The stacks of a group in the order of their lines, the larger of equal ones first.
-    fn in_order(members: &[Member], code: &'g Code<'_>) -> Vec<Self> {
+    fn in_order(members: &[GroupMember], code: &'g SnapshotCode<'_>) -> Vec<Self> {
         let mut all: Vec<Self> = members.iter().map(|member| Self::new(*member, code)).collect();
         all.sort_by(|a, b| {
             let place = (&a.lines, &a.operators).cmp(&(&b.lines, &b.operators));

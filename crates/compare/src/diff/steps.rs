@@ -4,7 +4,7 @@ use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::sides::Sides;
 use ptmem_base::text::count;
 use ptmem_base::units::Size;
-use ptmem_trace::phase::steps::{self, How, Wanted};
+use ptmem_trace::phase::steps::{self, FoundBy, WantedSteps};
 use ptmem_trace::profile::{DeviceProfile, Profile};
 use ptmem_trace::trace::Window;
 
@@ -35,8 +35,9 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff) -> Option<Dia
 
 /// Bytes that a device gains from the beginning of each named step to that of the next.
 fn gains(profile: &Profile, device: &DeviceProfile) -> Vec<i128> {
-    let found = steps::find(&profile.course(device), &device.phases.marks(), profile.grouper().code(), &Wanted::Any);
-    let borders = found.filter(|steps| matches!(steps.how, How::Named(_))).map(|steps| steps.borders());
+    let found =
+        steps::find(&profile.course(device), &device.phases.marks(), profile.grouper().code(), &WantedSteps::Any);
+    let borders = found.filter(|steps| matches!(steps.how, FoundBy::Named(_))).map(|steps| steps.borders());
     let borders = borders.unwrap_or_default();
     let windows: Vec<Window> = borders.windows(2).map(|ends| Window { from: ends[0], to: ends[1] }).collect();
     let parts = device.trace.parts(&windows);

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::budget::DeviceBudget;
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Advice;
-use ptmem_trace::phase::steps::How;
+use ptmem_trace::phase::steps::FoundBy;
 use ptmem_trace::profile::{Held, Oom};
 
-use super::{FRAGMENTATION, Growing, Leak, LeakMetric, LeakOptions, Mode, Point, Trend, proportion};
+use super::{FRAGMENTATION, Growing, Leak, LeakMetric, LeakOptions, Mode, SeriesPoint, Trend, proportion};
 
 /// Growth of the totals of a device in bytes per snapshot or step, warm-up left out. `None` is "cannot be known".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
@@ -31,7 +31,7 @@ pub struct TotalsGrowth {
 /// Requests that failed for lack of memory, in the only snapshot or in the latest of a series.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Failure {
+pub struct FailedRequests {
     /// The first of them.
     pub first: Oom,
     /// The label of its stack, where it is known.
@@ -42,7 +42,7 @@ pub struct Failure {
     pub from_the_first: bool,
 }
 
-impl Failure {
+impl FailedRequests {
     pub(super) fn new(ooms: &[Oom], request: Option<String>, options: &LeakOptions) -> Option<Self> {
         let first = *ooms.first().filter(|_| !options.allow_oom)?;
         Some(Self { first, request, count: ooms.len(), from_the_first: false })
@@ -52,7 +52,7 @@ impl Failure {
 /// The reason why nothing can be said about leaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Unclear {
+pub struct UnclearLeaks {
     /// In words.
     pub reason: String,
     /// Additional advice, if a setting would help.
@@ -61,7 +61,7 @@ pub struct Unclear {
     pub lacks_steps: bool,
 }
 
-impl From<String> for Unclear {
+impl From<String> for UnclearLeaks {
     fn from(reason: String) -> Self {
         Self { reason, advice: None, lacks_steps: false }
     }
@@ -74,9 +74,9 @@ pub struct DeviceLeaks {
     /// Device ordinal.
     pub device: DeviceId,
     /// The way in which the steps of a single snapshot were found.
-    pub how: Option<How>,
+    pub how: Option<FoundBy>,
     /// The snapshots or steps, in order.
-    pub points: Arc<[Point]>,
+    pub points: Arc<[SeriesPoint]>,
     /// Number of them at the start that are warm-up.
     pub skip: usize,
     /// Number of them that can show a leak: neither warm-up nor the last step, whose tensors are still in use.
@@ -92,9 +92,9 @@ pub struct DeviceLeaks {
     /// Growth of the totals.
     pub growth: TotalsGrowth,
     /// The reason why nothing can be said about leaks.
-    pub unclear: Option<Unclear>,
+    pub unclear: Option<UnclearLeaks>,
     /// Requests that failed for lack of memory, unless that is allowed.
-    pub failure: Option<Failure>,
+    pub failure: Option<FailedRequests>,
     /// The label of the stack whose memory grows most over the steps that count, where no stack leaks.
     pub grows_most: Option<String>,
     /// True if many sizes grow from step to step, and nothing else does: a step ends with larger tensors of its own.
@@ -107,7 +107,7 @@ impl DeviceLeaks {
     /// The unit of the search: a `snapshot`, a `step`, or a `part` of a history that is neither.
     #[must_use]
     pub fn noun(&self, mode: Mode) -> &'static str {
-        if self.how == Some(How::Windows) { "part" } else { mode.noun() }
+        if self.how == Some(FoundBy::Windows) { "part" } else { mode.noun() }
     }
 
     /// Bytes that all leaks together gain per snapshot or step, without what the garbage collector frees.
@@ -140,13 +140,13 @@ impl DeviceLeaks {
     }
 
     /// The points that count: neither warm-up nor the last step, whose tensors are still in use.
-    pub(super) fn counted(&self) -> &[Point] {
+    pub(super) fn counted(&self) -> &[SeriesPoint] {
         let until = self.points.len().saturating_sub(self.how.is_some().into());
         self.points.get(self.skip..until).unwrap_or_default()
     }
 
     /// A total at each point that counts; `None` where one of them is not known.
-    pub(super) fn totals(&self, value: fn(&Point) -> Option<u64>) -> Option<Vec<u64>> {
+    pub(super) fn totals(&self, value: fn(&SeriesPoint) -> Option<u64>) -> Option<Vec<u64>> {
         self.counted().iter().map(value).collect()
     }
 
@@ -188,7 +188,7 @@ impl DeviceLeaks {
 
     /// Reserved memory that grows, in stairs or steadily, beyond what is needed. It fills the card as a leak does. What was
     /// needed before fits into the pool, so only a higher need than any before explains that the pool grows.
-    pub(super) fn fragmentation(&self, needed: fn(&Point) -> Option<u64>, options: &LeakOptions) -> Option<Leak> {
+    pub(super) fn fragmentation(&self, needed: fn(&SeriesPoint) -> Option<u64>, options: &LeakOptions) -> Option<Leak> {
         let pool = self.totals(|point| point.reserved)?;
         let steady = self.trend(&pool, options).filter(|trend| trend.growth == Growing::Yes);
         let trend = steady.or_else(|| Trend::of_stairs(&pool, options.least_growth()))?;
@@ -209,7 +209,7 @@ impl DeviceLeaks {
     /// Computes the growth of the totals, and when it fills the memory of the device, where that is given. `peak` is that
     /// of allocated bytes: growth meets the limit there, not at the end of a step; the pool may have room before it grows.
     pub(super) fn add_growth(&mut self, peak: Option<u64>, options: &LeakOptions) {
-        const TOTALS: [fn(&Point) -> Option<u64>; 3] =
+        const TOTALS: [fn(&SeriesPoint) -> Option<u64>; 3] =
             [|point| point.allocated, |point| point.reserved, |point| point.fragmentation];
         let [allocated, reserved, fragmentation] =
             TOTALS.map(|value| self.totals(value).and_then(|values| self.trend(&values, options)?.slope));

@@ -9,7 +9,7 @@ mod series;
 mod steps;
 mod trend;
 
-pub use device::{DeviceLeaks, Failure, TotalsGrowth, Unclear};
+pub use device::{DeviceLeaks, FailedRequests, TotalsGrowth, UnclearLeaks};
 pub use series::over;
 pub use steps::search;
 pub use trend::{Growing, Trend, course_changes};
@@ -23,7 +23,7 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::units::{Delta, approximate};
 use ptmem_snapshot::snapshot::{RunFacts, StackId, Tables};
-pub use ptmem_trace::phase::steps::{StepName, Wanted};
+pub use ptmem_trace::phase::steps::{StepName, WantedSteps};
 use ptmem_trace::profile::{Bucket, Held, Moment, Profile, ReadOptions, Source};
 use ptmem_trace::stack::{self, GroupBy, Grouper, Label, More, Rules};
 
@@ -61,7 +61,7 @@ pub struct LeakOptions {
     /// The share of the steps, from 0 to 1, in which it must have grown. By default 80 %.
     pub min_share: Option<f64>,
     /// The steps to look for in a single snapshot.
-    pub steps: Wanted,
+    pub steps: WantedSteps,
     /// Memory of the device in bytes, to compute when it runs out.
     pub device_memory: Option<DeviceMemory>,
     /// Memory may run out: the program probes for the most that fits.
@@ -253,7 +253,7 @@ fn cycles_unknown(device: DeviceId, mode: Mode) -> Diagnostic {
 
 /// The bytes that a device holds at the end of a snapshot or step. `None` is "cannot be known".
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Point {
+pub struct SeriesPoint {
     /// The name of the snapshot or step.
     pub name: StepName,
     /// Allocated bytes.
@@ -266,7 +266,7 @@ pub struct Point {
     pub active_peak: Option<u64>,
 }
 
-impl Point {
+impl SeriesPoint {
     /// Active bytes at its end.
     fn active(&self) -> Option<u64> {
         Some(self.reserved?.saturating_sub(self.fragmentation?))
@@ -319,8 +319,8 @@ impl Search {
 
     /// The frames of its stacks.
     #[must_use]
-    pub fn code(&self) -> stack::Code<'_> {
-        stack::Code::new(&self.tables, &self.rules, &[])
+    pub fn code(&self) -> stack::SnapshotCode<'_> {
+        stack::SnapshotCode::new(&self.tables, &self.rules, &[])
     }
 
     /// The frames that [`Leak::stack`] refers to.

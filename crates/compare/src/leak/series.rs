@@ -10,7 +10,7 @@ use ptmem_trace::profile::{Bucket, DeviceProfile, Held, Profile};
 
 use super::trend::Growing;
 use super::{
-    DeviceLeaks, Failure, Leak, LeakMetric, LeakOptions, MOST_NAMES, Mode, Point, Search, cycles_unknown,
+    DeviceLeaks, FailedRequests, Leak, LeakMetric, LeakOptions, MOST_NAMES, Mode, Search, SeriesPoint, cycles_unknown,
     fragmentation_grows, sort,
 };
 
@@ -74,7 +74,7 @@ impl DeviceSeries<'_> {
                 missing.push(&profile.source.path);
                 continue;
             };
-            points.push(Point {
+            points.push(SeriesPoint {
                 name: profile.source.path.as_str().into(),
                 allocated: figures.allocated.end,
                 reserved: figures.reserved.end,
@@ -99,8 +99,9 @@ impl DeviceSeries<'_> {
         };
         let ran_out_at_first =
             self.device.in_each(self.profiles).flatten().next().is_some_and(DeviceProfile::ran_out_of_memory);
-        let failure = Failure::new(&latest.figures.ooms, latest.failed_request.clone(), self.options);
-        found.failure = failure.map(|of| Failure { from_the_first: ran_out_at_first && found.points.len() > 1, ..of });
+        let failure = FailedRequests::new(&latest.figures.ooms, latest.failed_request.clone(), self.options);
+        found.failure =
+            failure.map(|of| FailedRequests { from_the_first: ran_out_at_first && found.points.len() > 1, ..of });
         if found.judged == 0 {
             // The first snapshot of a series has no predecessor to compare with, which is expected.
             let is_first = found.points.len() == 1 && skip == 0 && skipped == 0 && missing.is_empty();
@@ -154,7 +155,7 @@ impl DeviceSeries<'_> {
             also: grown.into_iter().take(MOST_NAMES).map(|(_, label)| label).collect(),
             ..leak
         }));
-        leaks.extend(found.fragmentation(Point::active, self.options));
+        leaks.extend(found.fragmentation(SeriesPoint::active, self.options));
         if leaks.is_empty() {
             let recent = found.leak(&others, Growing::TooSoon, self.options);
             diagnostics.extend(recent.map(|leak| too_soon(found.device, leak)));

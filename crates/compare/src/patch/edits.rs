@@ -42,7 +42,7 @@ pub struct Edit {
     /// The function or class around it.
     pub scope: Option<String>,
     /// The statements whose code it changes: its own, and those of a block whose head comes or goes.
-    pub statements: Sides<Vec<Edited>>,
+    pub statements: Sides<Vec<EditedStatement>>,
     /// The lines of the function or class around it.
     pub body: Sides<Option<RangeInclusive<u32>>>,
     /// The code of a function, class or import that only comes or goes.
@@ -51,7 +51,7 @@ pub struct Edit {
 
 /// A statement that an edit changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edited {
+pub struct EditedStatement {
     /// Its lines, or those of a function whose decorator comes or goes.
     pub lines: RangeInclusive<u32>,
     /// The first line that the other side lacks, and its text; `None` where only the block around it changes.
@@ -137,10 +137,10 @@ fn edit(
         let own = with_block.iter().enumerate().map(|(at, of)| {
             let is_own = at < range.len();
             let line = is_own.then(|| shown(of, lines.of(side)));
-            Edited { lines: of.lines.clone(), line }
+            EditedStatement { lines: of.lines.clone(), line }
         });
         // A decorator runs around the whole function.
-        let around = body.of(side).clone().filter(|_| is_decorator).map(|lines| Edited { lines, line: None });
+        let around = body.of(side).clone().filter(|_| is_decorator).map(|lines| EditedStatement { lines, line: None });
         own.chain(around).collect()
     });
     let near = statements.after.get(hunk.at.after.start).or(statements.after.last());

@@ -199,16 +199,16 @@ fn around(functions: &Functions, line: u32) -> impl Iterator<Item = RangeInclusi
 }
 
 /// A statement of the before, and that of the after in its place.
-pub(super) type Pair<'s, 't> = Sides<&'s Statement<'t>>;
+pub(super) type StatementPair<'s, 't> = Sides<&'s Statement<'t>>;
 
 /// The names that are only renamed: within the function that binds it, the old one no longer occurs, and the new one did not.
 pub(super) fn renamed<'t>(
-    pairs: &[Pair<'_, 't>],
+    pairs: &[StatementPair<'_, 't>],
     all: &Sides<Vec<Statement<'t>>>,
     functions: &'t Sides<Functions>,
 ) -> Renames<'t> {
     let mut renames = Renames { old: HashMap::new(), functions: &functions.after };
-    let names = Sides { before: Names::new(&all.before), after: Names::new(&all.after) };
+    let names = Sides { before: NameLines::new(&all.before), after: NameLines::new(&all.after) };
     for Sides { before, after } in pairs.iter().filter(|pair| pair.before.tokens.len() == pair.after.tokens.len()) {
         let bound = after.bound();
         for at in before.bound().into_iter().filter(|at| bound.contains(at)) {
@@ -230,9 +230,9 @@ pub(super) fn renamed<'t>(
 }
 
 /// The lines of the statements in which each name occurs that is not an attribute.
-struct Names<'t>(HashMap<&'t str, Vec<u32>>);
+struct NameLines<'t>(HashMap<&'t str, Vec<u32>>);
 
-impl<'t> Names<'t> {
+impl<'t> NameLines<'t> {
     fn new(statements: &[Statement<'t>]) -> Self {
         let mut names: HashMap<&str, Vec<u32>> = HashMap::new();
         for statement in statements {

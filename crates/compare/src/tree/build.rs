@@ -5,41 +5,41 @@ use std::collections::{BTreeSet, HashMap};
 
 use ptmem_base::pattern::{Naming, Pattern, Selector};
 use ptmem_snapshot::snapshot::{FrameId, StackId};
-use ptmem_trace::profile::{DeviceProfile, Held, Member, StackTotal};
-use ptmem_trace::stack::{Code, GroupBy, Owner, Token};
+use ptmem_trace::profile::{DeviceProfile, GroupMember, Held, StackTotal};
+use ptmem_trace::stack::{GroupBy, Owner, SnapshotCode, Token};
 
-use super::{DEEPEST, Frame, Node, Tree, TreeOptions};
+use super::{CallFrame, DEEPEST, Tree, TreeNode, TreeOptions};
 use crate::diff::{DeviceDiff, Row, Sides};
 
 /// The identity of a child among its siblings.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Identity {
+pub(super) enum ChildIdentity {
     /// A function, in one snapshot with its line.
     Function(Token, Option<u32>),
     Name(String),
 }
 
-pub(super) struct Step {
-    identity: Identity,
-    pub(super) frame: Frame,
+pub(super) struct TreeStep {
+    identity: ChildIdentity,
+    pub(super) frame: CallFrame,
 }
 
-impl Step {
+impl TreeStep {
     pub(super) fn named(name: impl Into<String>) -> Self {
         let name = name.into();
-        Self { identity: Identity::Name(name.clone()), frame: Frame::named(name) }
+        Self { identity: ChildIdentity::Name(name.clone()), frame: CallFrame::named(name) }
     }
 }
 
 /// The tree of one device at the requested moment.
 #[must_use]
-pub fn of_device(device: &DeviceProfile, by: GroupBy, code: &Code<'_>, options: &TreeOptions) -> Tree {
+pub fn of_device(device: &DeviceProfile, by: GroupBy, code: &SnapshotCode<'_>, options: &TreeOptions) -> Tree {
     let is_of_modules = by == GroupBy::Module;
     let stacks = device.stacks.iter().flat_map(|total| total.members.iter().map(move |member| (total, member)));
     let label = options.focus.as_ref().map(|pattern| {
         Selector::new(pattern, stacks.map(|(total, member)| naming_of_member(pattern, total, member, code)))
     });
-    let mut builder = Builder::new(options, label.filter(|label| label.is_literal() && !is_of_modules));
+    let mut builder = TreeBuilder::new(options, label.filter(|label| label.is_literal() && !is_of_modules));
     for total in &device.stacks {
         let mut rest = total.at;
         for member in total.members.iter().filter(|_| !is_of_modules) {
@@ -54,7 +54,7 @@ pub fn of_device(device: &DeviceProfile, by: GroupBy, code: &Code<'_>, options: 
         }
         // Memory without a stack, or of a module within those that it is a part of.
         builder.add(
-            || if is_of_modules { module_steps(&total.label) } else { vec![Step::named(&*total.label)] },
+            || if is_of_modules { module_steps(&total.label) } else { vec![TreeStep::named(&*total.label)] },
             |pattern| pattern.naming(&total.label, NO_NAMES),
             Sides { before: Held::default(), after: rest },
         );
@@ -62,23 +62,23 @@ pub fn of_device(device: &DeviceProfile, by: GroupBy, code: &Code<'_>, options: 
     builder.finish()
 }
 
-fn module_steps(label: &str) -> Vec<Step> {
-    module_frames(label).into_iter().map(|frame| Step::named(frame.name)).collect()
+fn module_steps(label: &str) -> Vec<TreeStep> {
+    module_frames(label).into_iter().map(|frame| TreeStep::named(frame.name)).collect()
 }
 
 /// The modules that a module is part of, the outermost first, and the module itself.
-pub fn module_frames(label: &str) -> Vec<Frame> {
+pub fn module_frames(label: &str) -> Vec<CallFrame> {
     if label.starts_with(['<', '[']) {
-        return vec![Frame::named(label)];
+        return vec![CallFrame::named(label)];
     }
-    label.split('.').take(DEEPEST).map(Frame::named).collect()
+    label.split('.').take(DEEPEST).map(CallFrame::named).collect()
 }
 
 /// The tree of a comparison. Functions are compared without their lines, which move.
 #[must_use]
-pub fn of_diff(device: &DeviceDiff, by: GroupBy, codes: &Sides<Code<'_>>, options: &TreeOptions) -> Tree {
+pub fn of_diff(device: &DeviceDiff, by: GroupBy, codes: &Sides<SnapshotCode<'_>>, options: &TreeOptions) -> Tree {
     let label = options.focus.as_ref().map(|pattern| device.selector(pattern));
-    let mut builder = Builder::new(options, label.filter(Selector::is_literal));
+    let mut builder = TreeBuilder::new(options, label.filter(Selector::is_literal));
     for row in &device.rows {
         builder.add(|| steps_of_row(row, by, codes, options.internals), |pattern| row.naming(pattern), row.held);
     }
@@ -86,38 +86,38 @@ pub fn of_diff(device: &DeviceDiff, by: GroupBy, codes: &Sides<Code<'_>>, option
 }
 
 /// The stack of a row, as in the after where it exists there.
-fn steps_of_row(row: &Row, by: GroupBy, codes: &Sides<Code<'_>>, internals: bool) -> Vec<Step> {
+fn steps_of_row(row: &Row, by: GroupBy, codes: &Sides<SnapshotCode<'_>>, internals: bool) -> Vec<TreeStep> {
     if by == GroupBy::Module {
         return module_steps(&row.label);
     }
     match (row.stack.after, row.stack.before) {
         (Some(stack), _) => steps(&codes.after, stack, internals, false),
         (None, Some(stack)) => steps(&codes.before, stack, internals, false),
-        (None, None) => vec![Step::named(&*row.label)],
+        (None, None) => vec![TreeStep::named(&*row.label)],
     }
 }
 
 /// The frames of a stack that say something, from the outermost inwards, the operation last; or also what is hidden
 /// otherwise ([`TreeOptions::internals`]).
 #[must_use]
-pub fn frames(code: &Code<'_>, stack: StackId, internals: bool) -> Vec<Frame> {
+pub fn frames(code: &SnapshotCode<'_>, stack: StackId, internals: bool) -> Vec<CallFrame> {
     steps(code, stack, internals, true).into_iter().map(|step| step.frame).collect()
 }
 
 /// A stack from the outermost frame inwards. PyTorch's order of frames holds within a language only: C++ comes
 /// below Python.
-fn steps(code: &Code<'_>, stack: StackId, internals: bool, lines: bool) -> Vec<Step> {
+fn steps(code: &SnapshotCode<'_>, stack: StackId, internals: bool, lines: bool) -> Vec<TreeStep> {
     let mut python: Vec<FrameId> = if internals { code.python(stack).collect() } else { code.shown_frames(stack) };
     python.reverse();
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<TreeStep> = Vec::new();
     if code.is_backward(stack) {
-        steps.push(Step::named("backward"));
+        steps.push(TreeStep::named("backward"));
     }
     steps.extend(python.into_iter().take(DEEPEST).map(|frame| {
         let line = code.line(frame);
-        Step {
-            identity: Identity::Function(code.token(frame), line.filter(|_| lines)),
-            frame: Frame {
+        TreeStep {
+            identity: ChildIdentity::Function(code.token(frame), line.filter(|_| lines)),
+            frame: CallFrame {
                 name: code.function(frame).to_owned(),
                 path: Some(code.path(frame).to_owned()),
                 line,
@@ -126,9 +126,9 @@ fn steps(code: &Code<'_>, stack: StackId, internals: bool, lines: bool) -> Vec<S
         }
     }));
     let cpp = if internals { code.cpp_names(stack) } else { code.operation_names(stack) };
-    steps.extend(cpp.into_iter().map(Step::named));
+    steps.extend(cpp.into_iter().map(TreeStep::named));
     if steps.is_empty() {
-        steps.push(Step::named(code.label(stack)));
+        steps.push(TreeStep::named(code.label(stack)));
     }
     steps
 }
@@ -137,7 +137,12 @@ fn steps(code: &Code<'_>, stack: StackId, internals: bool, lines: bool) -> Vec<S
 const NO_NAMES: [&str; 0] = [];
 
 /// The way in which a pattern names a single stack: as the group that it is in, or as the line that it is.
-fn naming_of_member(pattern: &Pattern, total: &StackTotal, member: &Member, code: &Code<'_>) -> Option<Naming> {
+fn naming_of_member(
+    pattern: &Pattern,
+    total: &StackTotal,
+    member: &GroupMember,
+    code: &SnapshotCode<'_>,
+) -> Option<Naming> {
     pattern.naming(&total.label, std::iter::once_with(|| code.label(member.stack)))
 }
 
@@ -147,19 +152,19 @@ const MOST_MISSED: usize = 1_000;
 /// Nodes of a tree. Distinct stacks of a small file can have millions; those with most memory come first.
 pub(super) const MOST_NODES: usize = 50_000;
 
-pub(super) struct Builder<'o> {
+pub(super) struct TreeBuilder<'o> {
     options: &'o TreeOptions,
     /// The label that is searched for, where it is one.
     label: Option<Selector<'o>>,
     tree: Tree,
-    children: HashMap<(usize, Identity), usize>,
+    children: HashMap<(usize, ChildIdentity), usize>,
     /// Frames that the pattern did not match, as long as it matched none.
     missed: BTreeSet<String>,
 }
 
-impl<'o> Builder<'o> {
+impl<'o> TreeBuilder<'o> {
     pub(super) fn new(options: &'o TreeOptions, label: Option<Selector<'o>>) -> Self {
-        let root = Node::new(Frame::named(""));
+        let root = TreeNode::new(CallFrame::named(""));
         let tree = Tree { nodes: vec![root], total: Sides::default(), near: String::new() };
         Self { options, label, tree, children: HashMap::new(), missed: BTreeSet::new() }
     }
@@ -167,7 +172,7 @@ impl<'o> Builder<'o> {
     /// Adds what a stack holds at the end of its path. `naming` is the way in which a pattern names the stack.
     pub(super) fn add(
         &mut self,
-        path: impl FnOnce() -> Vec<Step>,
+        path: impl FnOnce() -> Vec<TreeStep>,
         naming: impl FnOnce(&Pattern) -> Option<Naming>,
         held: Sides<Held>,
     ) {
@@ -196,7 +201,7 @@ impl<'o> Builder<'o> {
                 // It counts for its caller, as what is too deep does.
                 Entry::Vacant(_) if !has_room && at > 0 => break,
                 Entry::Vacant(vacant) => {
-                    nodes.push(Node { marked, ..Node::new(step.frame.clone()) });
+                    nodes.push(TreeNode { marked, ..TreeNode::new(step.frame.clone()) });
                     let child = *vacant.insert(nodes.len() - 1);
                     nodes[at].children.push(child);
                     child
@@ -213,12 +218,12 @@ impl<'o> Builder<'o> {
     }
 
     /// Whether a frame is one that is searched for.
-    fn is_match(&self, step: &Step) -> bool {
+    fn is_match(&self, step: &TreeStep) -> bool {
         self.label.is_none() && self.options.focus.as_ref().is_some_and(|pattern| step.frame.matches(pattern))
     }
 
     /// Remembers the frames of a stack that is left out.
-    fn miss(&mut self, path: &[Step]) {
+    fn miss(&mut self, path: &[TreeStep]) {
         let nothing_matched = self.tree.nodes.len() == 1;
         for step in path.iter().filter(|_| nothing_matched) {
             if self.missed.len() == MOST_MISSED {

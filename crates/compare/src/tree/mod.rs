@@ -30,7 +30,7 @@ pub const DEEPEST: usize = 256;
 #[derive(Debug)]
 pub struct Tree {
     /// The first contains everything.
-    nodes: Vec<Node>,
+    nodes: Vec<TreeNode>,
     /// Bytes of all stacks, those left out included.
     pub total: Sides<Held>,
     /// `; the nearest frames are …`, where a pattern matches none.
@@ -39,11 +39,11 @@ pub struct Tree {
 
 /// A frame within its callers.
 #[derive(Debug, Clone)]
-pub struct Node {
+pub struct TreeNode {
     /// Children by index, unsorted.
     children: Vec<usize>,
     /// The frame of the node.
-    pub frame: Frame,
+    pub frame: CallFrame,
     /// Held by its own allocations and by those of its callees.
     pub held: Sides<Held>,
     /// Held by its own allocations.
@@ -54,7 +54,7 @@ pub struct Node {
 
 /// A frame of the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Frame {
+pub struct CallFrame {
     /// Function, operator, or the name of memory without a stack.
     pub name: String,
     /// File, for frames in Python.
@@ -65,14 +65,14 @@ pub struct Frame {
     pub is_user: bool,
 }
 
-impl Node {
-    fn new(frame: Frame) -> Self {
+impl TreeNode {
+    fn new(frame: CallFrame) -> Self {
         let held = Sides::default();
         Self { children: Vec::new(), frame, held, own: held, marked: false }
     }
 }
 
-impl Frame {
+impl CallFrame {
     /// A frame that is not a place in a file.
     pub fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), path: None, line: None, is_user: false }
@@ -101,7 +101,7 @@ pub struct TreeLine<'t> {
     pub depth: usize,
     /// A frame with those that it calls and that nothing else comes between, outermost first; or none, where
     /// the line sums smaller ones.
-    pub chain: Vec<&'t Node>,
+    pub chain: Vec<&'t TreeNode>,
     /// Without a chain, the number of siblings that it sums; 0 for the memory of the frame above itself, beside
     /// its callees.
     pub others: usize,
@@ -111,7 +111,7 @@ pub struct TreeLine<'t> {
 
 /// Rules by which a tree becomes lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Layout {
+pub struct TreeLayout {
     /// The most children of one frame; 0 is all.
     pub top: usize,
     /// Children that weigh less are summed: bytes, or in a comparison bytes of change.
@@ -132,7 +132,7 @@ impl Tree {
     /// The lines of the tree, each frame before those that it calls, the heaviest first. The children of a line and
     /// its own bytes add up to it.
     #[must_use]
-    pub fn lines(&self, layout: Layout) -> Vec<TreeLine<'_>> {
+    pub fn lines(&self, layout: TreeLayout) -> Vec<TreeLine<'_>> {
         let mut lines = Vec::new();
         // The next one last.
         let mut pending = vec![Pending::Node { at: 0, depth: 0 }];
@@ -146,7 +146,7 @@ impl Tree {
                     let last = chain.last().copied().unwrap_or(at);
                     self.push_children(&mut pending, last, depth + usize::from(at > 0), layout);
                     if at > 0 {
-                        let Node { held, .. } = self.nodes[last];
+                        let TreeNode { held, .. } = self.nodes[last];
                         let chain = chain.into_iter().map(|node| &self.nodes[node]).collect();
                         lines.push(TreeLine { depth, chain, others: 0, held });
                     }
@@ -157,7 +157,7 @@ impl Tree {
     }
 
     /// The chain of single children that begins at a node, where chains are one line.
-    fn chain(&self, at: usize, layout: Layout) -> Vec<usize> {
+    fn chain(&self, at: usize, layout: TreeLayout) -> Vec<usize> {
         let mut chain = vec![at];
         let mut last = at;
         while at > 0
@@ -172,7 +172,7 @@ impl Tree {
     }
 
     /// Adds what comes below a node, the first of it last.
-    fn push_children(&self, pending: &mut Vec<Pending>, node: usize, depth: usize, layout: Layout) {
+    fn push_children(&self, pending: &mut Vec<Pending>, node: usize, depth: usize, layout: TreeLayout) {
         let mut children = self.nodes[node].children.clone();
         children.sort_by(|&one, &other| layout.order(&self.nodes[one], &self.nodes[other]));
         let most = if layout.top == 0 { usize::MAX } else { layout.top };
@@ -199,14 +199,14 @@ enum Pending {
     Others { others: usize, depth: usize, held: Sides<Held> },
 }
 
-impl Layout {
+impl TreeLayout {
     /// The bytes by which a node counts.
-    fn weight(self, node: &Node) -> u128 {
+    fn weight(self, node: &TreeNode) -> u128 {
         if self.changes { node.held.delta().unsigned_abs() } else { u128::from(node.held.after.bytes) }
     }
 
     /// The heavier node first.
-    fn order(self, one: &Node, other: &Node) -> Ordering {
+    fn order(self, one: &TreeNode, other: &TreeNode) -> Ordering {
         let by_weight = self.weight(other).cmp(&self.weight(one));
         let by_size = other.held.after.bytes.cmp(&one.held.after.bytes);
         by_weight.then(by_size).then_with(|| one.frame.text().cmp(&other.frame.text()))
@@ -215,11 +215,11 @@ impl Layout {
 
 #[cfg(test)]
 mod tests {
-    use super::build::{Builder, Step};
+    use super::build::{TreeBuilder, TreeStep};
     use super::*;
 
-    fn step(name: &str) -> Step {
-        Step::named(name)
+    fn step(name: &str) -> TreeStep {
+        TreeStep::named(name)
     }
 
     fn held(bytes: u64) -> Sides<Held> {
@@ -227,21 +227,21 @@ mod tests {
     }
 
     fn tree(options: &TreeOptions, stacks: &[(&[&str], u64)]) -> Tree {
-        let mut builder = Builder::new(options, None);
+        let mut builder = TreeBuilder::new(options, None);
         for (path, bytes) in stacks {
             builder.add(|| path.iter().map(|name| step(name)).collect(), |_| None, held(*bytes));
         }
         builder.finish()
     }
 
-    const ALL: Layout = Layout { top: 0, least: 0, changes: false, fold: false };
+    const ALL: TreeLayout = TreeLayout { top: 0, least: 0, changes: false, fold: false };
 
     fn text(line: &TreeLine<'_>) -> String {
         let names: Vec<_> = line.chain.iter().map(|node| node.frame.text()).collect();
         if names.is_empty() { format!("[{}]", line.others) } else { names.join(">") }
     }
 
-    fn texts(tree: &Tree, layout: Layout) -> Vec<(usize, String, u64)> {
+    fn texts(tree: &Tree, layout: TreeLayout) -> Vec<(usize, String, u64)> {
         tree.lines(layout).iter().map(|line| (line.depth, text(line), line.held.after.bytes)).collect()
     }
 
@@ -271,10 +271,10 @@ mod tests {
     #[test]
     fn chains_are_folded_and_small_ones_summed() {
         let tree = tree(&TreeOptions::default(), &STACKS);
-        let lines = texts(&tree, Layout { top: 1, least: 0, changes: false, fold: true });
+        let lines = texts(&tree, TreeLayout { top: 1, least: 0, changes: false, fold: true });
         let texts: Vec<_> = lines.iter().map(|(depth, text, bytes)| format!("{depth} {text} {bytes}")).collect();
         assert_eq!(texts, ["0 main>train 84", "1 [0] 4", "1 forward 50", "1 [1] 30", "0 [1] 16"]);
-        let lines = tree.lines(Layout { least: 40, ..ALL });
+        let lines = tree.lines(TreeLayout { least: 40, ..ALL });
         assert_eq!(lines.iter().filter(|line| line.chain.is_empty()).count(), 3);
     }
 
@@ -307,9 +307,13 @@ mod tests {
     #[test]
     fn what_has_no_room_counts_for_its_caller() {
         let options = TreeOptions::default();
-        let mut builder = Builder::new(&options, None);
+        let mut builder = TreeBuilder::new(&options, None);
         for stack in 0..300 {
-            builder.add(|| (0..DEEPEST).map(|at| Step::named(format!("{stack}-{at}"))).collect(), |_| None, held(7));
+            builder.add(
+                || (0..DEEPEST).map(|at| TreeStep::named(format!("{stack}-{at}"))).collect(),
+                |_| None,
+                held(7),
+            );
         }
         let tree = builder.finish();
         assert!(tree.nodes.len() <= build::MOST_NODES + 300, "{}", tree.nodes.len());
@@ -320,7 +324,7 @@ mod tests {
     #[test]
     fn a_line_stands_where_all_agree_on_it() {
         let options = TreeOptions { internals: false, focus: None, depth: None };
-        let mut builder = Builder::new(&options, None);
+        let mut builder = TreeBuilder::new(&options, None);
         for line in [7, 8] {
             let mut step = step("forward");
             (step.frame.path, step.frame.line) = (Some("model.py".to_owned()), Some(line));

@@ -14,7 +14,9 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer};
 
 use super::gates::BrokenBase;
-use crate::verdict::{About, Day, GrowthLimit, Level, Limits, Maximum, ParseThresholdError, Target};
+use crate::verdict::{
+    AcceptedBy, Day, GrowthLimit, Level, LimitKind, Limits, Maximum, NamedThing, ParseThresholdError, Target,
+};
 
 /// A table that may set limits beside its own keys: serde cannot flatten one struct into another that denies unknown
 /// keys.
@@ -221,18 +223,20 @@ fn broken_base(text: &str) -> Result<BrokenBase, String> {
 
 fn target(text: &str) -> Result<Target, String> {
     let target: Target = text.parse().map_err(|error: ParseThresholdError| error.to_string())?;
-    let mistake = match target.about {
-        About::Phases if target.pattern.is_none() => {
-            "expected the phase whose growth is accepted, such as phase:forward"
+    match target.kind.accepted_by() {
+        AcceptedBy::Metric => Ok(target),
+        AcceptedBy::Name(NamedThing::Stack) => {
+            let is_of_host = target.kind == LimitKind::Stacks && target.of_host && target.pattern.is_some();
+            let mistake = "expected the name of a figure; stacks are named by 'pattern'";
+            is_of_host.then_some(target).ok_or_else(|| mistake.to_owned())
         }
-        About::Outside => "memory outside of PyTorch's allocator is not accepted; set its limit instead",
-        About::Serving(_) => "what a server states is not accepted; set its limit instead",
-        About::Imbalance => "imbalance is not a figure of one rank; accept the growth on its ranks",
-        About::Stacks if target.of_host && target.pattern.is_some() => return Ok(target),
-        About::Stacks | About::StackHighest => "expected the name of a figure; stacks are named by 'pattern'",
-        _ => return Ok(target),
-    };
-    Err(mistake.to_owned())
+        AcceptedBy::Name(thing) if target.pattern.is_none() => {
+            let noun = thing.noun();
+            Err(format!("expected the {noun} whose growth is accepted, such as {noun}:forward"))
+        }
+        AcceptedBy::Name(_) => Ok(target),
+        AcceptedBy::Nothing(why) => Err(why.to_owned()),
+    }
 }
 
 fn grouping(text: &str) -> Result<GroupBy, String> {
@@ -269,9 +273,9 @@ impl<'de> Deserialize<'de> for Date {
 }
 
 /// A text, a list of texts, or a table of texts: each as it would be written on the command line.
-struct Texts(Vec<String>);
+struct LimitTexts(Vec<String>);
 
-impl<'de> Deserialize<'de> for Texts {
+impl<'de> Deserialize<'de> for LimitTexts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match toml::Value::deserialize(deserializer)? {
             toml::Value::Array(list) => list.iter().map(text).collect(),
@@ -298,7 +302,7 @@ fn entry(name: &str, value: &toml::Value) -> Result<String, String> {
 
 /// One value that is read from a text, or a list of them.
 #[derive(Deserialize)]
-#[serde(try_from = "Texts", bound = "T: TryFrom<String, Error: fmt::Display>")]
+#[serde(try_from = "LimitTexts", bound = "T: TryFrom<String, Error: fmt::Display>")]
 pub(super) struct OneOrMore<T>(pub(super) Vec<T>);
 
 impl<T> Default for OneOrMore<T> {
@@ -307,10 +311,10 @@ impl<T> Default for OneOrMore<T> {
     }
 }
 
-impl<T: TryFrom<String, Error: fmt::Display>> TryFrom<Texts> for OneOrMore<T> {
+impl<T: TryFrom<String, Error: fmt::Display>> TryFrom<LimitTexts> for OneOrMore<T> {
     type Error = String;
 
-    fn try_from(Texts(texts): Texts) -> Result<Self, String> {
+    fn try_from(LimitTexts(texts): LimitTexts) -> Result<Self, String> {
         let items =
             texts.into_iter().map(|text| T::try_from(text.clone()).map_err(|error| format!("'{text}': {error}")));
         items.collect::<Result<_, _>>().map(Self)

@@ -3,14 +3,14 @@
 use ptmem_base::text::did_you_mean;
 
 use super::file::FileGate;
-use super::{Config, Error};
+use super::{Config, ConfigError};
 use crate::verdict::Limits;
 
 /// A gate: recordings with limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateRules {
     /// Where the recordings come from.
-    pub source: Source,
+    pub source: GateSource,
     /// Limits of its own.
     pub limits: Limits,
     /// What a base that cannot be recorded means; `None` leaves it to the file.
@@ -19,7 +19,7 @@ pub struct GateRules {
 
 /// Where the recordings of a gate come from. Paths begin at the folder of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum GateSource {
     /// Both sides are recorded.
     Recorded(Recording),
     /// Both sides are files, or folders and globs with a file for each rank.
@@ -110,13 +110,13 @@ impl Config {
     ///
     /// # Errors
     /// If there is none; the error names those that there are.
-    pub fn gate(&self, name: &str) -> Result<&GateRules, Error> {
+    pub fn gate(&self, name: &str) -> Result<&GateRules, ConfigError> {
         self.gates.get(name).ok_or_else(|| {
             let names: Vec<_> = self.gates.keys().map(String::as_str).collect();
             let known =
                 if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
             let near = did_you_mean(name, names.iter().copied());
-            Error(format!("the configuration has no gate '{name}': {known}{near}"))
+            ConfigError(format!("the configuration has no gate '{name}': {known}{near}"))
         })
     }
 }
@@ -128,33 +128,33 @@ fn is_name(text: &str) -> bool {
 }
 
 /// A gate as the file has it.
-pub(super) fn gate(name: &str, mut read: FileGate) -> Result<GateRules, Error> {
+pub(super) fn gate(name: &str, mut read: FileGate) -> Result<GateRules, ConfigError> {
     if !is_name(name) {
         let expected = "expected letters, digits and . _ -, a letter or digit first";
-        return Err(Error(format!("[gate.\"{}\"]: {expected}", name.escape_debug())));
+        return Err(ConfigError(format!("[gate.\"{}\"]: {expected}", name.escape_debug())));
     }
     let limits = read.take_limits();
     let broken_base = read.broken_base.take().map(|what| what.0);
-    let source = source(read).map_err(|wrong| Error(format!("[gate.{name}] {wrong}")))?;
+    let source = source(read).map_err(|wrong| ConfigError(format!("[gate.{name}] {wrong}")))?;
     Ok(GateRules { source, limits, broken_base })
 }
 
-fn source(read: FileGate) -> Result<Source, String> {
+fn source(read: FileGate) -> Result<GateSource, String> {
     let sources = [read.record.is_some(), read.before.is_some() || read.after.is_some(), read.snapshot.is_some()];
     let count = sources.into_iter().chain([!read.leak.0.is_empty()]).filter(|is_there| *is_there).count();
     if count != 1 {
         return Err("needs either 'record', 'before' and 'after', 'snapshot' or 'leak'".to_owned());
     }
     if read.record.is_some() {
-        return recording(read).map(Source::Recorded);
+        return recording(read).map(GateSource::Recorded);
     }
     if let Some(key) = key_of_recording(&read) {
         return Err(format!("has '{key}', which needs 'record'"));
     }
     Ok(match (read.before, read.after, read.snapshot) {
-        (Some(before), Some(after), None) => Source::Files { before, after },
-        (None, None, Some(snapshot)) => Source::Snapshot(snapshot),
-        (None, None, None) => Source::Leak(read.leak.0),
+        (Some(before), Some(after), None) => GateSource::Files { before, after },
+        (None, None, Some(snapshot)) => GateSource::Snapshot(snapshot),
+        (None, None, None) => GateSource::Leak(read.leak.0),
         _ => return Err("needs both 'before' and 'after'".to_owned()),
     })
 }
@@ -231,7 +231,7 @@ mod tests {
         let config = Config::parse(text).unwrap();
         assert_eq!(config.gates.keys().collect::<Vec<_>>(), ["large", "nightly", "server", "train"]);
         let train = config.gate("train").unwrap();
-        let Source::Recorded(recording) = &train.source else { panic!("{train:?}") };
+        let GateSource::Recorded(recording) = &train.source else { panic!("{train:?}") };
         let expected = Recording {
             install: Some("ptmem pip install .".to_owned()),
             python: Some("3.10".to_owned()),
@@ -241,8 +241,8 @@ mod tests {
         };
         assert_eq!(*recording, expected);
         assert_eq!(train.limits.clone().over(&config.limits).growth[0].to_string(), "peak=2 %");
-        assert_eq!(config.gate("large").unwrap().source, Source::Snapshot("c.pkl".to_owned()));
-        assert_eq!(config.gate("nightly").unwrap().source, Source::Leak(vec!["n/*.pkl".to_owned()]));
+        assert_eq!(config.gate("large").unwrap().source, GateSource::Snapshot("c.pkl".to_owned()));
+        assert_eq!(config.gate("nightly").unwrap().source, GateSource::Leak(vec!["n/*.pkl".to_owned()]));
         let message = config.gate("sever").unwrap_err().to_string();
         assert!(message.contains("did you mean 'server'?"), "{message}");
     }

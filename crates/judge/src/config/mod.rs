@@ -13,9 +13,9 @@ use ptmem_snapshot::snapshot::AllocatorSettings;
 use ptmem_trace::profile::ReadOptions;
 use ptmem_trace::stack::{CategoryRule, GroupBy, Rules};
 
-use crate::verdict::{About, Accepted, Limits, Target};
+use crate::verdict::{Accepted, LimitKind, Limits, Target};
 use file::{Date, File, FileAccept, FileCategory};
-pub use gates::{BrokenBase, GateRules, Recording, Source};
+pub use gates::{BrokenBase, GateRules, GateSource, Recording};
 pub use usage::Usage;
 
 /// Contents of a configuration file.
@@ -55,15 +55,15 @@ const MOST_RULES: usize = 2_000;
 /// The reason why a text is not a configuration.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Error(String);
+pub struct ConfigError(String);
 
 impl Config {
     /// Reads the text of a configuration file.
     ///
     /// # Errors
     /// The error names the place; for an unknown key also the nearest known one.
-    pub fn parse(text: &str) -> Result<Self, Error> {
-        let mut file: File = toml::from_str(text).map_err(|error| Error(explain(&error, text)))?;
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let mut file: File = toml::from_str(text).map_err(|error| ConfigError(explain(&error, text)))?;
         let limits = file.take_limits();
         let mut rules =
             limits.count() + file.own.0.len() + file.foreign.0.len() + file.accept.as_ref().map_or(0, Vec::len);
@@ -80,7 +80,7 @@ impl Config {
         let gates: BTreeMap<String, GateRules> = gates.collect::<Result<_, _>>()?;
         rules += gates.values().map(|gate| gate.limits.count()).sum::<usize>();
         if rules > MOST_RULES {
-            return Err(Error(format!("it has {rules} limits and patterns; expected at most {MOST_RULES}")));
+            return Err(ConfigError(format!("it has {rules} limits and patterns; expected at most {MOST_RULES}")));
         }
         Ok(Self {
             limits,
@@ -117,26 +117,26 @@ impl Config {
     }
 }
 
-fn accepted(read: FileAccept) -> Result<Accepted, Error> {
+fn accepted(read: FileAccept) -> Result<Accepted, ConfigError> {
     let through = read.through.map(|through| through.0);
     // No edit has this text: a pattern that matches it matches all.
     if through.as_ref().is_some_and(|through| through.matches("\u{1}\u{1}")) {
-        return Err(Error("[[accept]] needs a 'through' that names the edit, not any".to_owned()));
+        return Err(ConfigError("[[accept]] needs a 'through' that names the edit, not any".to_owned()));
     }
     let of_stacks = read.pattern.0.into_iter().map(|pattern| Target {
-        about: About::Stacks,
+        kind: LimitKind::Stacks,
         pattern: Some(pattern.0),
         ..Target::default()
     });
     let subjects: Vec<Target> = of_stacks.chain(read.metric.0.into_iter().map(|metric| metric.0)).collect();
     if subjects.is_empty() == through.is_none() {
-        return Err(Error("[[accept]] needs 'pattern' or 'metric', or 'through' alone".to_owned()));
+        return Err(ConfigError("[[accept]] needs 'pattern' or 'metric', or 'through' alone".to_owned()));
     }
     if read.reason.trim().is_empty() {
-        return Err(Error("[[accept]] needs a 'reason' that is not empty".to_owned()));
+        return Err(ConfigError("[[accept]] needs a 'reason' that is not empty".to_owned()));
     }
     let Some(Date(expires)) = read.expires else {
-        return Err(Error(
+        return Err(ConfigError(
             "[[accept]] needs 'expires', the last day on which it counts, such as 2026-12-31".to_owned(),
         ));
     };
@@ -230,7 +230,7 @@ ignore = ["*autotune*", "warm-up"]
         assert_eq!(config.limits.growth[2].level, Level::Warn);
         assert_eq!(
             config.limits.maximum,
-            [Maximum { target: About::Metric(Metric::Reserved).into(), limit: 75 << 30 }]
+            [Maximum { target: LimitKind::Metric(Metric::Reserved).into(), limit: 75 << 30 }]
         );
         assert_eq!((config.limits.min_delta, config.limits.strict), (Some(4 << 20), Some(true)));
         assert_eq!(config.limits.allow_oom, Some(true));

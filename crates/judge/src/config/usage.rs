@@ -1,5 +1,6 @@
 //! Rules of the configuration that nothing in a comparison matched.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
@@ -7,32 +8,40 @@ use ptmem_base::pattern::Pattern;
 use ptmem_compare::diff::Diff;
 
 use super::Config;
-use crate::verdict::{About, Target, names};
+use crate::verdict::{AcceptedBy, LimitKind, NamedThing, Target, names};
 
 /// A kind of names that patterns are compared with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
-#[strum(serialize_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Noun {
-    Stack,
-    Phase,
-    Module,
-    Pool,
+    Thing(NamedThing),
     Path,
 }
 
 impl Noun {
+    /// The word for it in messages.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Thing(thing) => thing.noun(),
+            Self::Path => "path",
+        }
+    }
+
     /// The names of a comparison.
     fn names(self, diff: &Diff) -> BTreeSet<String> {
         let devices = diff.devices.iter();
         match self {
-            Self::Stack => devices.flat_map(|device| &device.rows).map(|row| row.label.clone()).collect(),
-            Self::Phase => devices.flat_map(|device| &device.phases).map(|row| row.name.to_string()).collect(),
-            Self::Module => names_of(About::Modules, diff).collect(),
+            Self::Thing(NamedThing::Stack) => {
+                devices.flat_map(|device| &device.rows).map(|row| row.label.clone()).collect()
+            }
+            Self::Thing(NamedThing::Phase) => {
+                devices.flat_map(|device| &device.phases).map(|row| row.name.to_string()).collect()
+            }
+            Self::Thing(NamedThing::Module) => names_of(LimitKind::Modules, diff).collect(),
             // The function alone names a pool, too.
-            Self::Pool => {
+            Self::Thing(NamedThing::Pool) => {
                 let functions =
-                    names_of(About::Pools, diff).filter_map(|name| Some(name.split_once(" (")?.0.to_owned()));
-                names_of(About::Pools, diff).chain(functions).collect()
+                    names_of(LimitKind::Pools, diff).filter_map(|name| Some(name.split_once(" (")?.0.to_owned()));
+                names_of(LimitKind::Pools, diff).chain(functions).collect()
             }
             Self::Path => {
                 let codes = diff.codes();
@@ -44,15 +53,15 @@ impl Noun {
 }
 
 /// The names of both sides.
-fn names_of(about: About, diff: &Diff) -> impl Iterator<Item = String> {
-    diff.profiles.each().into_iter().flat_map(move |(_, profile)| names(about, profile))
+fn names_of(kind: LimitKind, diff: &Diff) -> impl Iterator<Item = String> {
+    diff.profiles.each().into_iter().flat_map(move |(_, profile)| names(kind, profile))
 }
 
 /// A pattern of the configuration.
 #[derive(Debug)]
 struct Rule<'c> {
     /// Where it stands.
-    key: &'static str,
+    key: Cow<'static, str>,
     pattern: &'c Pattern,
     noun: Noun,
 }
@@ -61,11 +70,13 @@ impl Rule<'_> {
     fn is_used(&self, diff: &Diff, names: &BTreeSet<String>) -> bool {
         match self.noun {
             // A stack has other names beside its label.
-            Noun::Stack => {
+            Noun::Thing(NamedThing::Stack) => {
                 let mut rows = diff.devices.iter().flat_map(|device| &device.rows);
                 rows.any(|row| row.naming(self.pattern).is_some())
             }
-            Noun::Phase | Noun::Module | Noun::Pool | Noun::Path => names.iter().any(|name| self.pattern.matches(name)),
+            Noun::Thing(NamedThing::Phase | NamedThing::Module | NamedThing::Pool) | Noun::Path => {
+                names.iter().any(|name| self.pattern.matches(name))
+            }
         }
     }
 }
@@ -73,17 +84,13 @@ impl Rule<'_> {
 /// The patterns of a configuration, but those of categories.
 fn rules(config: &Config) -> Vec<Rule<'_>> {
     let subjects = config.accepted.iter().flat_map(|accepted| &accepted.subjects);
-    let accepted = subjects.filter_map(|Target { about, pattern, .. }| {
-        let (key, noun) = match about {
-            About::Phases | About::ReservedInPhases => ("[[accept]] phase", Noun::Phase),
-            About::Modules => ("[[accept]] module", Noun::Module),
-            About::Pools => ("[[accept]] pool", Noun::Pool),
-            _ => ("[[accept]] pattern", Noun::Stack),
-        };
-        Some(Rule { key, pattern: pattern.as_ref()?, noun })
+    let accepted = subjects.filter_map(|Target { kind, pattern, .. }| {
+        let AcceptedBy::Name(thing) = kind.accepted_by() else { return None };
+        let key = format!("[[accept]] {}", thing.key());
+        Some(Rule { key: key.into(), pattern: pattern.as_ref()?, noun: Noun::Thing(thing) })
     });
-    let own = config.rules.own.iter().map(|pattern| Rule { key: "own", pattern, noun: Noun::Path });
-    let foreign = config.rules.foreign.iter().map(|pattern| Rule { key: "foreign", pattern, noun: Noun::Path });
+    let own = config.rules.own.iter().map(|pattern| Rule { key: "own".into(), pattern, noun: Noun::Path });
+    let foreign = config.rules.foreign.iter().map(|pattern| Rule { key: "foreign".into(), pattern, noun: Noun::Path });
     accepted.chain(own).chain(foreign).collect()
 }
 
@@ -131,7 +138,7 @@ impl<'c> Usage<'c> {
         }
         let of_rules = self.rules.iter().map(|Rule { key, pattern, noun }| {
             let names = self.names.get(noun).into_iter().flatten();
-            let noun: &str = noun.into();
+            let noun = noun.name();
             let near = pattern.unmatched(noun, names.map(String::as_str));
             format!("{key} '{}' in the configuration matches no {noun} of any comparison{near}", pattern.as_str())
         });
@@ -155,7 +162,11 @@ mod tests {
         let mut usage = Usage::new(&config);
         usage.rules.remove(1);
         usage.has_names = true;
-        usage.names = [(Noun::Stack, ["attention (model.py:7)", "mlp (model.py:9)"].map(str::to_owned).into())].into();
+        usage.names = [(
+            Noun::Thing(NamedThing::Stack),
+            ["attention (model.py:7)", "mlp (model.py:9)"].map(str::to_owned).into(),
+        )]
+        .into();
         let messages: Vec<String> = usage.unused().into_iter().map(|found| found.message).collect();
         assert_eq!(
             messages,

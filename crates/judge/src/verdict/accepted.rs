@@ -10,7 +10,7 @@ use ptmem_compare::diff::{DeviceDiff, Row};
 use ptmem_compare::patch::Edit;
 use ptmem_trace::profile::Metric;
 
-use super::{About, Check, Outcome, PassedBy, Target};
+use super::{Check, LimitKind, Outcome, PassedBy, Target};
 
 /// A day in UTC, as the number of days since the first of January 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -83,7 +83,7 @@ pub(super) struct Budget<'a> {
 impl<'a> Budget<'a> {
     pub(super) fn new(accepted: &'a [Accepted], device: &'a DeviceDiff, today: Day) -> Self {
         let stacks = accepted.iter().map(|accepted| {
-            let of_stacks = accepted.subjects.iter().filter(|subject| subject.about == About::Stacks);
+            let of_stacks = accepted.subjects.iter().filter(|subject| subject.kind == LimitKind::Stacks);
             let patterns =
                 of_stacks.filter(|subject| subject.concerns(device.id())).filter_map(|of| of.pattern.as_ref());
             patterns.map(|pattern| device.selector(pattern)).collect()
@@ -120,7 +120,7 @@ impl<'a> Budget<'a> {
         let edit = check.accepted_edit(self.device).and_then(|edit| self.device.edit(edit));
         let offers = self.accepted.iter().map(|accepted| {
             let is_named = accepted.subjects.iter().any(|subject| {
-                subject.of_host == check.of.of_host && subject.about == check.about() && subject.selects(name)
+                subject.of_host == check.of.of_host && subject.kind == check.kind() && subject.selects(name)
             });
             if is_through(accepted, edit) || is_named { accepted.bytes } else { 0 }
         });

@@ -9,7 +9,7 @@ use ptmem_trace::profile::{Metric, Point};
 use ptmem_trace::trace::Measure;
 
 use super::peak::others_shrank;
-use super::{About, Check, Comparison, Judgement, Outcome, Verdict};
+use super::{Check, Comparison, Judgement, LimitKind, Outcome, Verdict};
 
 /// Checks that are named behind another one.
 const MOST_NAMED: usize = 10;
@@ -116,8 +116,8 @@ fn most(grown: &[Grown], delta: i128) -> Option<String> {
 
 /// The figure of a device that a check is about, where the rows of its moment explain its growth.
 fn figure(check: &Check, device: &DeviceDiff) -> Option<Figure> {
-    match check.about() {
-        About::Metric(metric) => match (metric.measure(), metric.point()) {
+    match check.kind() {
+        LimitKind::Metric(metric) => match (metric.measure(), metric.point()) {
             (Measure::Allocated, Point::Peak) => Some(Figure::Peak),
             (_, Point::Start) => Some(Figure::Baseline),
             (Measure::Allocated, Point::End) => Some(Figure::End),
@@ -128,20 +128,32 @@ fn figure(check: &Check, device: &DeviceDiff) -> Option<Figure> {
             }
             (_, Point::UnusedAtPeak) => None,
         },
-        About::Phases => {
+        LimitKind::Phases => {
             let is_it = |row: &PhaseRow| check.key() == Some(&*row.key()) && check.label() == Some(&*row.title());
             device.phases.iter().position(is_it).map(Figure::Phase)
         }
-        _ => None,
+        LimitKind::Stacks
+        | LimitKind::StackHighest
+        | LimitKind::ReservedInPhases
+        | LimitKind::Modules
+        | LimitKind::Pools
+        | LimitKind::Outside
+        | LimitKind::Serving(_)
+        | LimitKind::Imbalance
+        | LimitKind::Ranks
+        | LimitKind::Leaks
+        | LimitKind::OutOfMemory
+        | LimitKind::Headroom
+        | LimitKind::Growth => None,
     }
 }
 
 /// The edit that the growth of a check leads to.
 fn edit(check: &Check, device: &DeviceDiff) -> Option<usize> {
-    match check.about() {
-        About::Stacks | About::StackHighest => device.rows.iter().find(|row| Some(&*row.key) == check.key())?.edit,
-        _ => device.cause(figure(check, device)?)?.leading().map(|lead| lead.edit),
+    if check.is_of_stacks() {
+        return device.rows.iter().find(|row| Some(&*row.key) == check.key())?.edit;
     }
+    device.cause(figure(check, device)?)?.leading().map(|lead| lead.edit)
 }
 
 impl Check {
@@ -151,8 +163,7 @@ impl Check {
         if self.is_improvement() {
             return None;
         }
-        let is_of_stack = matches!(self.about(), About::Stacks | About::StackHighest);
-        let of_peak = || Some(device.cause(Figure::Peak).filter(|_| !is_of_stack)?.leading()?.edit);
+        let of_peak = || Some(device.cause(Figure::Peak).filter(|_| !self.is_of_stacks())?.leading()?.edit);
         edit(self, device).or_else(of_peak)
     }
 }

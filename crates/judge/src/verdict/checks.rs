@@ -5,10 +5,9 @@ use ptmem_base::diagnostic::Advice;
 use ptmem_base::label::More;
 use ptmem_base::units::Limit;
 use ptmem_compare::diff::{Change, Row};
-use ptmem_trace::profile::{Metric, Serving};
 use ptmem_trace::trace::Measure;
 
-use super::{Bound, Level, Target};
+use super::{Bound, Level, LimitKind, Target};
 
 /// The result of one check, whether it fails or warns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, strum::IntoStaticStr)]
@@ -86,97 +85,6 @@ impl Mark {
 impl From<Standing> for Mark {
     fn from(standing: Standing) -> Self {
         Self { standing, accepted: false }
-    }
-}
-
-/// The kinds of what checks are about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum About {
-    /// A figure of a device.
-    Metric(Metric),
-    /// The totals of stacks.
-    Stacks,
-    /// The most that stacks held at any moment.
-    StackHighest,
-    /// The peaks inside phases.
-    Phases,
-    /// The most reserved inside phases.
-    ReservedInPhases,
-    /// The totals of modules, each with all its parts.
-    Modules,
-    /// The bytes that private pools of one name reserve at the end.
-    Pools,
-    /// Memory in use outside of PyTorch's allocator at the dump.
-    Outside,
-    /// What a server states of its memory.
-    Serving(Serving),
-    /// The distance of the highest peak of all ranks from their median.
-    Imbalance,
-    /// Whether both sides have the same ranks.
-    Ranks,
-    /// Memory that does not come back.
-    Leaks,
-    /// Memory that ran out.
-    OutOfMemory,
-    /// Memory of the device that is left free.
-    Headroom,
-    /// Growth in general, if the before is missing.
-    #[default]
-    Growth,
-}
-
-impl About {
-    /// Its name in messages and in machine-readable output.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Metric(metric) => metric.name(),
-            Self::Stacks => "stack",
-            Self::StackHighest => "stack-highest",
-            Self::Phases => "phase",
-            Self::ReservedInPhases => "phase-reserved",
-            Self::Modules => "module",
-            Self::Pools => "pool",
-            Self::Outside => "outside",
-            Self::Serving(figure) => figure.name(),
-            Self::Imbalance => "imbalance",
-            Self::Ranks => "ranks",
-            Self::Leaks => "leak",
-            Self::OutOfMemory => "oom",
-            Self::Headroom => "headroom",
-            Self::Growth => "growth",
-        }
-    }
-
-    /// The kind of thing that patterns for it name.
-    pub(super) fn noun(self) -> &'static str {
-        match self {
-            Self::Phases | Self::ReservedInPhases => "phase",
-            Self::Modules => self.name(),
-            Self::Pools => "private pool",
-            _ => "stack",
-        }
-    }
-
-    /// Whether limits name what they are about. A limit on all modules would count the parts of each again and again.
-    pub(super) fn needs_pattern(self) -> bool {
-        matches!(self, Self::ReservedInPhases | Self::Modules | Self::Pools)
-    }
-
-    /// Whether pinned host memory has it, too.
-    pub(super) fn is_of_host_too(self) -> bool {
-        !self.needs_pattern() && self.is_of_devices() && self != Self::Outside
-    }
-
-    /// Whether limits on its growth are applied to each device.
-    pub(super) fn is_of_devices(self) -> bool {
-        !matches!(self, Self::Imbalance | Self::Serving(_))
-    }
-
-    /// Whether it is about phases.
-    #[must_use]
-    pub fn is_of_phases(self) -> bool {
-        matches!(self, Self::Phases | Self::ReservedInPhases)
     }
 }
 
@@ -286,16 +194,7 @@ impl Check {
 
     /// The counter that its figures are of.
     pub(super) fn measure(&self) -> Option<Measure> {
-        match self.about() {
-            About::Metric(metric) => Some(metric.measure()),
-            About::Stacks | About::StackHighest | About::Phases | About::Modules | About::Imbalance => {
-                Some(Measure::Allocated)
-            }
-            About::ReservedInPhases | About::Pools | About::Headroom => Some(Measure::Reserved),
-            About::Outside | About::Serving(_) | About::Ranks | About::Leaks | About::OutOfMemory | About::Growth => {
-                None
-            }
-        }
+        self.kind().counter()
     }
 
     /// Whether it exceeds a limit on both sides by shrinkage.
@@ -313,8 +212,7 @@ impl Check {
 
     /// Whether memory of a row may be a part of what it is about.
     pub(super) fn may_concern(&self, row: &Row) -> bool {
-        let is_of_stacks = matches!(self.about(), About::Stacks | About::StackHighest);
-        !is_of_stacks || self.row.as_ref().is_none_or(|own| own.key.as_ref().is_none_or(|key| *key == row.key))
+        !self.is_of_stacks() || self.row.as_ref().is_none_or(|own| own.key.as_ref().is_none_or(|key| *key == row.key))
     }
 
     /// Whether a change that is known only to within an error is on both sides of the limit.
@@ -375,14 +273,19 @@ impl Check {
 
     /// The kind of what it is about.
     #[must_use]
-    pub fn about(&self) -> About {
-        self.of.about
+    pub fn kind(&self) -> LimitKind {
+        self.of.kind
+    }
+
+    /// Whether it is about stacks.
+    pub(super) fn is_of_stacks(&self) -> bool {
+        matches!(self.kind(), LimitKind::Stacks | LimitKind::StackHighest)
     }
 
     /// Whether it is about phases.
     #[must_use]
     pub fn is_of_phases(&self) -> bool {
-        self.about().is_of_phases()
+        self.kind().is_of_phases()
     }
 
     /// The metric, or the stack, module or phase with all that its row sums.
@@ -395,17 +298,17 @@ impl Check {
 
     /// The kind of thing that its scope names.
     fn noun(&self) -> &'static str {
-        match self.about() {
+        match self.kind() {
             // It need not be what the stack holds at the peak, which tables show.
-            About::StackHighest => "the most held by stack",
-            About::ReservedInPhases => "reserved in phase",
-            about => about.noun(),
+            LimitKind::StackHighest => "the most held by stack",
+            LimitKind::ReservedInPhases => "reserved in phase",
+            kind => kind.noun(),
         }
     }
 
     /// Whether it fails by growth, or by shrinkage: a figure above an absolute limit and memory that ran out are neither.
     pub(super) fn fails_by_change(&self) -> bool {
-        !self.limit.is_absolute && self.about() != About::OutOfMemory && self.standing() == Standing::Exceeded
+        !self.limit.is_absolute && self.kind() != LimitKind::OutOfMemory && self.standing() == Standing::Exceeded
     }
 
     /// Its severity.

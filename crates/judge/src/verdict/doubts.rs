@@ -5,7 +5,8 @@ use ptmem_compare::diff::{DeviceDiff, Diff, PhaseRow, Row, Side, Sides};
 use ptmem_trace::profile::{DeviceProfile, EndingKind, Profile, SupposedSizes, Unknown};
 use ptmem_trace::replay::HistoryKind;
 
-use super::{About, Check, GrowthLimit, Outcome, PassedBy, Thresholds};
+use super::kind::NeededPart;
+use super::{Check, GrowthLimit, LimitKind, Outcome, PassedBy, Thresholds};
 
 /// A reason to distrust checks of a comparison or of one snapshot.
 pub(super) struct RunDoubt {
@@ -109,24 +110,24 @@ struct Scope<'a> {
 impl Scope<'_> {
     /// Memory of supposed sizes that could carry a part beyond the limit, although all parts stay within it.
     fn unknown(&self) -> Option<Unknown> {
-        match self.limit.target.about {
-            About::Stacks => self.unknown_of_rows(|row| Some(row.held.map(|held| held.bytes))),
-            About::StackHighest => self.unknown_of_rows(|row| row.highest.both()),
-            About::Phases => self.unknown_of_phases(|row| row.peak.both()),
-            About::ReservedInPhases => self.unknown_of_phases(|row| row.reserved.both()),
-            About::Modules | About::Pools => self
+        match self.limit.target.kind {
+            LimitKind::Stacks => self.unknown_of_rows(|row| Some(row.held.map(|held| held.bytes))),
+            LimitKind::StackHighest => self.unknown_of_rows(|row| row.highest.both()),
+            LimitKind::Phases => self.unknown_of_phases(|row| row.peak.both()),
+            LimitKind::ReservedInPhases => self.unknown_of_phases(|row| row.reserved.both()),
+            LimitKind::Modules | LimitKind::Pools => self
                 .supposed
                 .unknown(self.device.rows.iter().map(|row| &row.supposed))
                 .filter(|unknown| unknown.bytes >= self.least),
-            About::Metric(_)
-            | About::Outside
-            | About::Serving(_)
-            | About::Imbalance
-            | About::Ranks
-            | About::Leaks
-            | About::OutOfMemory
-            | About::Headroom
-            | About::Growth => None,
+            LimitKind::Metric(_)
+            | LimitKind::Outside
+            | LimitKind::Serving(_)
+            | LimitKind::Imbalance
+            | LimitKind::Ranks
+            | LimitKind::Leaks
+            | LimitKind::OutOfMemory
+            | LimitKind::Headroom
+            | LimitKind::Growth => None,
         }
     }
 
@@ -190,7 +191,7 @@ fn before_is_partial(diff: &Diff) -> Option<RunDoubt> {
 impl RunDoubt {
     /// Makes a check inconclusive if it is doubtful. Memory that ran out did so.
     pub(super) fn apply(&self, check: &mut Check) {
-        if check.about() != About::OutOfMemory && self.doubtful.concerns(check) {
+        if check.kind() != LimitKind::OutOfMemory && self.doubtful.concerns(check) {
             check.outcome = Outcome::Inconclusive;
             check.reason = Some(self.reason.clone());
             check.advice = None;
@@ -220,14 +221,12 @@ pub(super) fn failure(profile: &Profile) -> Option<String> {
 }
 
 /// The reason why a figure that needs a history cannot be known, if there is one.
-pub(super) fn no_history(device: &DeviceProfile, side: &str, about: About) -> Option<String> {
+pub(super) fn no_history(device: &DeviceProfile, side: &str, kind: LimitKind) -> Option<String> {
     let why = match device.figures.history {
         HistoryKind::Recorded if device.figures.allocation_count > 0 => return None,
         // The state at the dump has them.
-        history if matches!(about, About::Pools | About::Outside) && history != HistoryKind::NumbersOnly => {
-            return None;
-        }
-        HistoryKind::NumbersOnly if matches!(about, About::Metric(_)) => return None,
+        history if kind.needs() == NeededPart::Dump && history != HistoryKind::NumbersOnly => return None,
+        HistoryKind::NumbersOnly if matches!(kind, LimitKind::Metric(_)) => return None,
         HistoryKind::NumbersOnly => {
             "holds only figures, without stacks or a history (record the same run, as with ptmem_gate.record(), and compare \
              snapshots)"

@@ -6,8 +6,8 @@ use ptmem_trace::profile::{Metric, Profile};
 use super::doubts;
 use super::ranks::ONE_RANK;
 use super::{
-    About, Beside, Check, Excuse, GrownMost, Judge, Judgement, Level, NoBefore, Outcome, PeakChange, Thresholds, cause,
-    peak,
+    Beside, Check, Excuse, GrownMost, Judge, Judgement, Level, LimitKind, NoBefore, Outcome, PeakChange, Thresholds,
+    cause, peak,
 };
 
 /// Judges a comparison.
@@ -17,7 +17,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     judge.out_of_memory_of_diff(diff, thresholds);
     judge.imbalance_of_one(thresholds);
     judge.growth_of_serving(diff, thresholds);
-    for growth in thresholds.growth.iter().filter(|growth| growth.target.about.is_of_devices()) {
+    for growth in thresholds.growth.iter().filter(|growth| growth.target.kind.is_of_devices()) {
         let mut devices = diff.devices.iter().filter(|device| growth.target.concerns(device.id())).peekable();
         if devices.peek().is_none() {
             judge.cannot_tell(
@@ -54,7 +54,8 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
 
 /// The row that grew most where a check fails by the peak of its device.
 fn most_of_failed(diff: &Diff, check: &Check) -> Option<GrownMost> {
-    let is_of_peak = check.about() == About::Metric(Metric::Peak) && check.fails_by_change() && check.reason.is_none();
+    let is_of_peak =
+        check.kind() == LimitKind::Metric(Metric::Peak) && check.fails_by_change() && check.reason.is_none();
     let has_grown = is_of_peak && !check.is_improvement();
     let device = diff.devices.iter().find(|device| has_grown && device.id() == check.device)?;
     peak::most(diff, device, check.figures.delta?)
@@ -90,7 +91,7 @@ impl Judge {
     /// was decided.
     fn growth_without_before(&mut self, thresholds: &Thresholds) {
         let Some(NoBefore { reason, excuse }) = &thresholds.no_before else { return };
-        let check = Check::new(About::Growth, "a before".to_owned(), Level::Fail);
+        let check = Check::new(LimitKind::Growth, "a before".to_owned(), Level::Fail);
         let is_limited =
             self.checks.iter().any(|check| check.limit.is_absolute && check.outcome != Outcome::Inconclusive);
         let why = match excuse {
@@ -117,10 +118,10 @@ impl Judge {
         if thresholds.one_of_ranks {
             return;
         }
-        for growth in thresholds.growth.iter().filter(|growth| growth.target.about == About::Imbalance) {
+        for growth in thresholds.growth.iter().filter(|growth| growth.target.kind == LimitKind::Imbalance) {
             self.cannot_tell(growth.check(), ONE_RANK);
         }
-        for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target.about == About::Imbalance) {
+        for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target.kind == LimitKind::Imbalance) {
             self.cannot_tell(maximum.check(), ONE_RANK);
         }
     }

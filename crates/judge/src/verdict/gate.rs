@@ -8,8 +8,8 @@ use ptmem_compare::diff::{Diff, Side, Sides};
 use ptmem_trace::profile::Profile;
 
 use super::headline::{Badness, NamedJudgement, badness, headline};
-use super::ranks::OfRank;
-use super::{Headline, Judgement, Member, Missing, Ranks, Thresholds, Verdict, has_ranks};
+use super::ranks::RankResult;
+use super::{Headline, Judgement, Member, MissingRank, Ranks, Thresholds, Verdict, has_ranks};
 
 /// A diagnostic, and the side that it concerns where that is one.
 pub type Sided<'a> = (Option<Side>, &'a Diagnostic);
@@ -70,7 +70,7 @@ pub struct Reading {
 #[derive(Debug)]
 pub struct Suite<T> {
     /// Single results and jobs, each with limits of its own.
-    pub nodes: Vec<Node<T>>,
+    pub nodes: Vec<GateNode<T>>,
 }
 
 /// Comparisons that have one verdict.
@@ -82,7 +82,7 @@ pub type Readings = Suite<Reading>;
 /// A single result, or those of the ranks of a job.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "a single result is larger than a job")]
-pub enum Node<T> {
+pub enum GateNode<T> {
     /// A single result.
     One(T),
     /// The ranks of a job.
@@ -100,11 +100,11 @@ pub struct Job<T> {
 
 impl<T> From<T> for Suite<T> {
     fn from(one: T) -> Self {
-        Self { nodes: vec![Node::One(one)] }
+        Self { nodes: vec![GateNode::One(one)] }
     }
 }
 
-impl<T> Node<T> {
+impl<T> GateNode<T> {
     /// Its leaves.
     #[must_use]
     pub fn leaves(&self) -> &[T] {
@@ -124,34 +124,34 @@ impl<T> Node<T> {
 impl<T> Suite<T> {
     /// All leaves, those of the ranks of a job side by side.
     pub fn leaves(&self) -> impl Iterator<Item = &T> + Clone {
-        self.nodes.iter().flat_map(Node::leaves)
+        self.nodes.iter().flat_map(GateNode::leaves)
     }
 
     /// The single results.
     pub fn singles(&self) -> impl Iterator<Item = &T> + Clone {
-        self.nodes.iter().filter(|node| node.job().is_none()).flat_map(Node::leaves)
+        self.nodes.iter().filter(|node| node.job().is_none()).flat_map(GateNode::leaves)
     }
 
     /// The jobs.
     pub fn jobs(&self) -> impl Iterator<Item = &Job<T>> + Clone {
-        self.nodes.iter().filter_map(Node::job)
+        self.nodes.iter().filter_map(GateNode::job)
     }
 
     /// The result, if there is only one, and no job.
     #[must_use]
     pub fn only(&self) -> Option<&T> {
-        if let [Node::One(only)] = &self.nodes[..] { Some(only) } else { None }
+        if let [GateNode::One(only)] = &self.nodes[..] { Some(only) } else { None }
     }
 
     /// The same, to be changed.
     pub fn only_mut(&mut self) -> Option<&mut T> {
-        if let [Node::One(only)] = &mut self.nodes[..] { Some(only) } else { None }
+        if let [GateNode::One(only)] = &mut self.nodes[..] { Some(only) } else { None }
     }
 
     /// Whether all results are of the ranks of one job.
     #[must_use]
     pub fn is_one_job(&self) -> bool {
-        matches!(self.nodes[..], [Node::Job(_)])
+        matches!(self.nodes[..], [GateNode::Job(_)])
     }
 }
 
@@ -165,8 +165,8 @@ impl<T: Judged> Suite<T> {
     pub fn remark(&mut self, remarks: impl IntoIterator<Item = Diagnostic>) {
         let at = self.nodes.iter().position(|node| node.job().is_some()).unwrap_or(0);
         let first = self.nodes.get_mut(at).and_then(|node| match node {
-            Node::One(one) => one.judgement_mut(),
-            Node::Job(job) => Some(&mut job.ranks.judgement),
+            GateNode::One(one) => one.judgement_mut(),
+            GateNode::Job(job) => Some(&mut job.ranks.judgement),
         });
         if let Some(first) = first {
             first.diagnostics.extend(remarks);
@@ -212,7 +212,7 @@ impl<T: Judged> Suite<T> {
         let together: Vec<_> =
             self.jobs().map(|Job { ranks, .. }| NamedJudgement::new(ranks.name.as_deref(), &ranks.judgement)).collect();
         let noun = match &self.nodes[..] {
-            [Node::Job(job)] => job.noun(),
+            [GateNode::Job(job)] => job.noun(),
             _ => T::NOUN,
         };
         headline(&parts(self.leaves(), T::name), &together, noun)
@@ -261,10 +261,10 @@ impl Job<Comparison> {
         members: Vec<Comparison>,
         name: Option<String>,
         paths: Sides<String>,
-        missing: Vec<Missing>,
+        missing: Vec<MissingRank>,
         thresholds: &Thresholds,
     ) -> Self {
-        let of_ranks: Vec<_> = members.iter().map(OfRank::compared).collect();
+        let of_ranks: Vec<_> = members.iter().map(RankResult::compared).collect();
         let paths = Sides { before: Some(paths.before), after: Some(paths.after) };
         let ranks = Ranks::judged(name, paths, missing, &of_ranks, thresholds);
         Self { members, ranks }
@@ -275,7 +275,7 @@ impl Job<Reading> {
     /// The ranks of a job in this directory or glob, judged together by the limits on each.
     #[must_use]
     pub fn read(path: String, members: Vec<Reading>, thresholds: &Thresholds) -> Self {
-        let ranks: Vec<_> = members.iter().map(OfRank::read).collect();
+        let ranks: Vec<_> = members.iter().map(RankResult::read).collect();
         let paths = Sides { before: None, after: Some(path) };
         let ranks = Ranks::judged(None, paths, Vec::new(), &ranks, thresholds);
         Self { members, ranks }

@@ -8,7 +8,7 @@ use ptmem_trace::profile::{Bucket, DeviceProfile, Metric, Moment};
 
 use super::accepted::Budget;
 use super::doubts::no_history;
-use super::{About, Check, GrowthLimit, Judge, Outcome, PassedBy, Target, Thresholds};
+use super::{Check, GrowthLimit, Judge, LimitKind, Outcome, PassedBy, Target, Thresholds};
 
 /// A device of a comparison, which both sides have, under one limit on growth.
 pub(super) struct Gated<'a> {
@@ -41,7 +41,7 @@ impl<'a> Gated<'a> {
     pub(super) fn patterns(&self) -> impl Iterator<Item = &'a Pattern> + use<'a> {
         let Self { growth, thresholds, .. } = *self;
         let same_level = thresholds.growth.iter().filter(|other| other.level == growth.level);
-        let of_kind = same_level.filter(|other| other.target.about == growth.target.about);
+        let of_kind = same_level.filter(|other| other.target.kind == growth.target.kind);
         of_kind.filter_map(|other| other.target.pattern.as_ref())
     }
 
@@ -73,10 +73,9 @@ impl<'a> Gated<'a> {
     /// The reason why a side has no history, where the limit needs one.
     fn no_history(&self) -> Option<String> {
         let target = &self.growth.target;
-        let needs_none = matches!(target.about, About::Metric(metric) if !metric.needs_history());
-        let reason =
-            self.sides.each().into_iter().find_map(|(side, device)| no_history(device, side.name(), target.about))?;
-        (!needs_none).then(|| format!("{reason}; {} cannot be compared", target.name()))
+        let mut sides = self.sides.each().into_iter();
+        let reason = sides.find_map(|(side, device)| no_history(device, side.name(), target.kind))?;
+        Some(format!("{reason}; {} cannot be compared", target.name()))
     }
 
     /// The reason why memory that ran out on both sides hides the figure, where it does.
@@ -93,7 +92,7 @@ impl<'a> Gated<'a> {
             return None;
         }
         let mut words = "memory ran out in the before and no longer does".to_owned();
-        if let About::Metric(metric) = self.growth.target.about
+        if let LimitKind::Metric(metric) = self.growth.target.kind
             && let Some(bytes) = metric.value(self.sides.after)
         {
             words += &format!("; {} is now {}", metric.name(), Size(bytes));
@@ -159,9 +158,9 @@ impl Target {
 
     /// Whether it is about memory at the peak.
     fn is_at_peak(&self) -> bool {
-        match self.about {
-            About::Metric(metric) => metric.is_peak(),
-            about => matches!(about, About::Stacks | About::StackHighest | About::Modules),
+        match self.kind {
+            LimitKind::Metric(metric) => metric.is_peak(),
+            kind => matches!(kind, LimitKind::Stacks | LimitKind::StackHighest | LimitKind::Modules),
         }
     }
 }
@@ -209,21 +208,21 @@ impl Judge {
 
     /// Applies a limit to what is recorded.
     pub(super) fn growth_of(&mut self, gated: &Gated<'_>) {
-        match gated.growth.target.about {
-            About::Metric(metric) => self.growth_of_metric(gated, metric),
-            About::Stacks => self.growth_of_stacks(gated),
-            About::StackHighest => self.growth_of_highest(gated),
-            About::Phases | About::ReservedInPhases => self.growth_of_phases(gated),
-            About::Modules | About::Pools => self.growth_of_named(gated),
-            About::Outside => self.growth_of_outside(gated),
+        match gated.growth.target.kind {
+            LimitKind::Metric(metric) => self.growth_of_metric(gated, metric),
+            LimitKind::Stacks => self.growth_of_stacks(gated),
+            LimitKind::StackHighest => self.growth_of_highest(gated),
+            LimitKind::Phases | LimitKind::ReservedInPhases => self.growth_of_phases(gated),
+            LimitKind::Modules | LimitKind::Pools => self.growth_of_named(gated),
+            LimitKind::Outside => self.growth_of_outside(gated),
             // These are checked once for all devices; no limit names the others.
-            About::Serving(_)
-            | About::Imbalance
-            | About::Ranks
-            | About::Leaks
-            | About::OutOfMemory
-            | About::Headroom
-            | About::Growth => {}
+            LimitKind::Serving(_)
+            | LimitKind::Imbalance
+            | LimitKind::Ranks
+            | LimitKind::Leaks
+            | LimitKind::OutOfMemory
+            | LimitKind::Headroom
+            | LimitKind::Growth => {}
         }
     }
 

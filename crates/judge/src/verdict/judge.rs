@@ -8,7 +8,7 @@ use ptmem_compare::diff::Sides;
 use ptmem_trace::profile::Metric;
 
 use super::doubts::RunDoubt;
-use super::{About, Check, Judgement, Level, Outcome, Thresholds, Verdict};
+use super::{Check, Judgement, Level, LimitKind, Outcome, Thresholds, Verdict};
 
 /// Checks and remarks as they are made.
 #[derive(Default)]
@@ -137,8 +137,8 @@ impl Judge {
 /// checks that pass keep their order.
 fn order(check: &Check) -> impl Ord + use<> {
     let group = match (check.outcome, check.limit.level) {
-        (Outcome::Exceeded, Level::Fail) if check.about() == About::OutOfMemory => 0,
-        (Outcome::Exceeded, Level::Fail) if check.about() == About::Metric(Metric::Peak) => 1,
+        (Outcome::Exceeded, Level::Fail) if check.kind() == LimitKind::OutOfMemory => 0,
+        (Outcome::Exceeded, Level::Fail) if check.kind() == LimitKind::Metric(Metric::Peak) => 1,
         (Outcome::Exceeded, Level::Fail) => 2,
         (Outcome::Inconclusive, _) => 3,
         (Outcome::Exceeded, Level::Warn) => 4,

@@ -7,7 +7,7 @@ use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_compare::diff::{DeviceDiff, Row};
 use ptmem_trace::profile::Metric;
 
-use super::{About, Beside, Check, GrownMost, Level, Outcome, PeakChange, Standing, Verdict};
+use super::{Beside, Check, GrownMost, Level, LimitKind, Outcome, PeakChange, Standing, Verdict};
 
 /// All checks and what they amount to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Judgement {
     /// Whether nothing fails, or only the before is missing, which a reviewer can approve.
     #[must_use]
     pub fn lacks_a_before_at_most(&self) -> bool {
-        self.distrust.is_empty() && self.bad().all(|check| check.about() == About::Growth)
+        self.distrust.is_empty() && self.bad().all(|check| check.kind() == LimitKind::Growth)
     }
 
     fn bad(&self) -> impl Iterator<Item = &Check> {
@@ -97,7 +97,7 @@ impl Judgement {
     pub fn decisive(&self) -> Option<&Check> {
         let mut failing = self.checks.iter().filter(|check| check.limit.level == Level::Fail);
         let peak =
-            failing.clone().find(|check| check.about() == About::Metric(Metric::Peak) && !check.limit.is_absolute);
+            failing.clone().find(|check| check.kind() == LimitKind::Metric(Metric::Peak) && !check.limit.is_absolute);
         let first = failing.next();
         match (first, peak) {
             (Some(first), Some(peak)) if first.outcome == Outcome::Pass && !first.is_accepted() => Some(peak),

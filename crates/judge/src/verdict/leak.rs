@@ -6,13 +6,14 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Code;
 use ptmem_base::text::count;
 use ptmem_base::units::{Size, parse_size};
-use ptmem_compare::leak::{DeviceLeaks, Leak, LeakMetric, Mode, Search, Unclear};
+use ptmem_compare::leak::{DeviceLeaks, Leak, LeakMetric, Mode, Search, UnclearLeaks};
 use ptmem_trace::profile::{Bucket, InputKind};
 use strum::IntoEnumIterator;
 
 use super::headline::{Badness, Doubt};
 use super::{
-    About, Check, CheckedFigures, CheckedRow, Judge, Judged, Judgement, Level, Member, Outcome, Sided, Suite, doubts,
+    Check, CheckedFigures, CheckedRow, Judge, Judged, Judgement, Level, LimitKind, Member, Outcome, Sided, Suite,
+    doubts,
 };
 
 /// Leaks of one snapshot or series, with the verdict.
@@ -148,7 +149,7 @@ pub fn judge_leaks(search: &Search, limits: impl Into<LeakLimits>, strict: bool)
 /// A check of the limit on leaks, without a result yet.
 fn check(device: Option<DeviceId>, noun: &str, limit: Option<u64>) -> Check {
     let words = limit.map_or("any amount".to_owned(), |limit| format!("{} per {noun}", Size(limit)));
-    let mut check = Check { device, ..Check::new(About::Leaks, words, Level::Fail) };
+    let mut check = Check { device, ..Check::new(LimitKind::Leaks, words, Level::Fail) };
     check.limit.allowed = limit.map(u128::from);
     check
 }
@@ -180,7 +181,7 @@ impl Judge {
     fn no_leaks(&mut self, device: &DeviceLeaks, search: &Search, limit: Option<u64>) {
         let mode = search.mode;
         let check = check(Some(device.device), device.noun(mode), limit);
-        if let Some(Unclear { reason, advice, .. }) = &device.unclear {
+        if let Some(UnclearLeaks { reason, advice, .. }) = &device.unclear {
             self.checks.push(Check { reason: Some(reason.clone()), advice: *advice, ..check });
         } else if device.leaks.is_empty() && search.says(device, Code::AllocatedGrows) {
             let most = device.grows_most.as_deref().map(|label| format!("; the stack that grew most is {label}"));

@@ -7,17 +7,18 @@ use ptmem_base::pattern::{Naming, Pattern, Selector};
 use ptmem_base::sides::Side;
 use ptmem_compare::diff::Diff;
 use ptmem_trace::profile::{DeviceProfile, HeldLines, Profile, StackTotal};
-use ptmem_trace::stack::Code;
+use ptmem_trace::stack::SnapshotCode;
 
+use super::kind::NeededPart;
 use super::partial::{in_words, missing_of};
-use super::{About, Maximum, Thresholds};
+use super::{LimitKind, Maximum, Thresholds};
 
 /// A profile under absolute limits.
 pub(super) struct Limited<'p> {
     pub(super) profile: &'p Profile,
     pub(super) thresholds: &'p Thresholds,
     /// For the names of the lines that stacks sum.
-    pub(super) code: OnceCell<Code<'p>>,
+    pub(super) code: OnceCell<SnapshotCode<'p>>,
     /// The comparison that it is a side of, where it is.
     pub(super) diff: Option<&'p Diff>,
 }
@@ -31,17 +32,16 @@ impl Limited<'_> {
 
     /// The reason why a figure may be another one than is recorded: the ring buffer dropped the beginning of a history, or
     /// the other side of a comparison records more.
-    pub(super) fn lost_part(&self, device: &DeviceProfile, about: About) -> Option<String> {
+    pub(super) fn lost_part(&self, device: &DeviceProfile, kind: LimitKind) -> Option<String> {
         let mut of_device = self.profile.diagnostics.iter().filter(|found| found.device == Some(device.device));
         let is_truncated = of_device.any(|found| found.code == diagnostic::Code::HistoryTruncated);
-        let is_at_peak = about != About::Pools && !matches!(about, About::Metric(metric) if !metric.is_peak());
-        if is_truncated && is_at_peak {
+        if is_truncated && kind.needs() == NeededPart::History {
             let why = "the ring buffer was full: the oldest events are missing, and the peak may be among them";
             return Some(why.to_owned());
         }
         let mut devices = self.diff.filter(|_| !self.thresholds.allow_partial)?.devices.iter();
         let of_device = devices.find(|other| other.device.after == Some(device.device))?;
-        let missing = missing_of(of_device, about).find(|missing| missing.side == Side::After)?;
+        let missing = missing_of(of_device, kind).find(|missing| missing.side == Side::After)?;
         Some(in_words(*missing, device))
     }
 

@@ -13,7 +13,7 @@ use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
 use super::doubts::no_history;
 use super::limited::Limited;
 use super::named::{held, names};
-use super::{About, Check, CheckedRow, Headroom, Judge, Level, Maximum, Outcome, Target, Thresholds};
+use super::{Check, CheckedRow, Headroom, Judge, Level, LimitKind, Maximum, Outcome, Target, Thresholds};
 
 impl Maximum {
     /// A check of the limit, without a result yet.
@@ -24,7 +24,7 @@ impl Maximum {
 
     /// The pattern of the stacks that it is about, where it is not about all of them.
     pub(super) fn pattern(&self) -> Option<&Pattern> {
-        self.target.pattern.as_ref().filter(|_| self.target.about == About::Stacks)
+        self.target.pattern.as_ref().filter(|_| self.target.kind == LimitKind::Stacks)
     }
 }
 
@@ -51,15 +51,29 @@ impl Judge {
         let limited = Limited { profile, thresholds, code: OnceCell::new(), diff };
         // Imbalance is checked for all ranks together.
         let all = (devices, missing);
-        for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target.about != About::Imbalance) {
+        for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target.kind != LimitKind::Imbalance) {
             let (devices, missing) = &concerned(&maximum.target, all);
             self.without_device(&maximum.check(), devices, missing);
             for device in devices {
                 let check = Check { device: Some(device.device), ..maximum.check() };
-                match maximum.target.about {
-                    About::Metric(metric) => self.maximum_of_metric(&limited, device, metric, check),
-                    About::Pools => self.maximum_of_pools(&limited, device, maximum, check),
-                    _ => self.maximum_of_stacks(&limited, device, maximum, check),
+                match maximum.target.kind {
+                    LimitKind::Metric(metric) => self.maximum_of_metric(&limited, device, metric, check),
+                    LimitKind::Pools => self.maximum_of_pools(&limited, device, maximum, check),
+                    LimitKind::Stacks | LimitKind::Modules => {
+                        self.maximum_of_stacks(&limited, device, maximum, check);
+                    }
+                    // These have no absolute limits, or are not checked on each device.
+                    LimitKind::StackHighest
+                    | LimitKind::Phases
+                    | LimitKind::ReservedInPhases
+                    | LimitKind::Outside
+                    | LimitKind::Serving(_)
+                    | LimitKind::Imbalance
+                    | LimitKind::Ranks
+                    | LimitKind::Leaks
+                    | LimitKind::OutOfMemory
+                    | LimitKind::Headroom
+                    | LimitKind::Growth => {}
                 }
             }
             if let Some(pattern) = maximum
@@ -72,7 +86,7 @@ impl Judge {
             self.unmatched_pool(profile, maximum, thresholds);
         }
         if let Some(headroom) = thresholds.headroom {
-            let (devices, missing) = concerned(&About::Headroom.into(), all);
+            let (devices, missing) = concerned(&LimitKind::Headroom.into(), all);
             self.without_device(&headroom.check(headroom.memory.budget(None, DeviceId::FIRST)), &devices, &missing);
             for device in devices {
                 self.headroom(&limited, device, headroom);
@@ -94,7 +108,7 @@ impl Judge {
 
     /// Compares a figure of a device with what the check allows.
     fn maximum_of_metric(&mut self, limited: &Limited<'_>, device: &DeviceProfile, metric: Metric, mut check: Check) {
-        let lost = limited.lost_part(device, About::Metric(metric));
+        let lost = limited.lost_part(device, LimitKind::Metric(metric));
         // The state at the dump is a lower bound of every peak: enough to fail, not to pass. So is a part of a history.
         let least = metric.at_least(device).filter(|_| lost.is_none() || metric.is_peak());
         if least.map(u128::from) > check.limit.allowed {
@@ -104,7 +118,8 @@ impl Judge {
         }
         check.figures.after = metric.value(device);
         let name = check.of.name();
-        if let Some(why) = no_history(device, "snapshot", About::Metric(metric)).filter(|_| metric.needs_history()) {
+        if let Some(why) = no_history(device, "snapshot", LimitKind::Metric(metric)).filter(|_| metric.needs_history())
+        {
             self.cannot_tell(check, format!("{why}; {name} is not known"));
         } else if check.figures.after.is_none() {
             self.cannot_tell(check, format!("{name} is not known"));
@@ -122,11 +137,11 @@ impl Judge {
     /// A check for each stack that holds more than the limit, or one that passes.
     fn maximum_of_stacks(&mut self, limited: &Limited<'_>, device: &DeviceProfile, maximum: &Maximum, check: Check) {
         let no_moment = device.at.is_none().then(|| "there is no such moment".to_owned());
-        if let Some(why) = no_history(device, "snapshot", maximum.target.about).or(no_moment) {
+        if let Some(why) = no_history(device, "snapshot", maximum.target.kind).or(no_moment) {
             let reason = format!("{why}; {} is not known", check.of.name());
             return self.cannot_tell(check, reason);
         }
-        if maximum.target.about == About::Modules {
+        if maximum.target.kind == LimitKind::Modules {
             return self.maximum_of_modules(limited, device, maximum, check);
         }
         let checked = self.checks.len();
@@ -137,21 +152,22 @@ impl Judge {
                 self.checks.push(Check { row: Some(row), ..check.clone() }.exceeded_by(total.at.bytes));
             }
         }
-        self.or_pass(checked, check, limited.lost_part(device, maximum.target.about));
+        self.or_pass(checked, check, limited.lost_part(device, maximum.target.kind));
     }
 
     /// A check for the private pools of each name that reserve more than the limit, or one that passes.
     fn maximum_of_pools(&mut self, limited: &Limited<'_>, device: &DeviceProfile, maximum: &Maximum, check: Check) {
-        let lost = no_history(device, "snapshot", About::Pools).or_else(|| limited.lost_part(device, About::Pools));
-        self.maximum_of_held(&held(About::Pools, limited.profile, device), maximum, check, lost);
+        let lost =
+            no_history(device, "snapshot", LimitKind::Pools).or_else(|| limited.lost_part(device, LimitKind::Pools));
+        self.maximum_of_held(&held(LimitKind::Pools, limited.profile, device), maximum, check, lost);
     }
 
     /// A pattern that matches no private pool on any device checks nothing.
     fn unmatched_pool(&mut self, profile: &Profile, maximum: &Maximum, thresholds: &Thresholds) {
-        let Some(pattern) = maximum.target.pattern.as_ref().filter(|_| maximum.target.about == About::Pools) else {
+        let Some(pattern) = maximum.target.pattern.as_ref().filter(|_| maximum.target.kind == LimitKind::Pools) else {
             return;
         };
-        let known = names(About::Pools, profile);
+        let known = names(LimitKind::Pools, profile);
         if !profile.is_numbers() && !known.iter().any(|name| maximum.target.selects(name)) {
             let near = pattern.unmatched("private pool", known.iter().map(String::as_str));
             self.unmatched(maximum.check(), thresholds, format!("the pattern matches no private pool{near}"));
@@ -192,6 +208,6 @@ impl Headroom {
     fn check(self, budget: DeviceBudget) -> Check {
         let limit = format!("{} of {}", Size(self.least), Size(budget.memory));
         let most = budget.usable().saturating_sub(self.least);
-        Check::new(About::Headroom, limit, Level::Fail).of_at_most(u128::from(most))
+        Check::new(LimitKind::Headroom, limit, Level::Fail).of_at_most(u128::from(most))
     }
 }

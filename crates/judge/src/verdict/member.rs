@@ -40,7 +40,7 @@ pub fn has_ranks<'m>(mut members: impl Iterator<Item = &'m Member>) -> bool {
 
 /// A rank that only one side has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingRank {
     /// The rank.
     pub member: Member,
     /// The side that lacks it.

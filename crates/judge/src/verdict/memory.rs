@@ -8,7 +8,7 @@ use ptmem_compare::diff::{Diff, Sides};
 use ptmem_compare::leak::{DeviceLeaks, Mode};
 use ptmem_trace::profile::{DeviceProfile, Oom};
 
-use super::{About, Check, CheckedFigures, Judge, Level, Outcome, Thresholds};
+use super::{Check, CheckedFigures, Judge, Level, LimitKind, Outcome, Thresholds};
 
 impl Judge {
     /// Memory that ran out in the after and not in the before is a regression, whatever else is limited.
@@ -70,7 +70,7 @@ impl<'d> Failures<'d> {
             outcome: Outcome::Exceeded,
             reason: Some(self.held()),
             figures: CheckedFigures { words: Some(self.to_string()), ..CheckedFigures::default() },
-            ..Check::new(About::OutOfMemory, "none".to_owned(), Level::Fail)
+            ..Check::new(LimitKind::OutOfMemory, "none".to_owned(), Level::Fail)
         }
     }
 

@@ -9,14 +9,14 @@ use ptmem_trace::tags::HOW_TO_RECORD;
 
 use super::growth::Gated;
 use super::limited::Limited;
-use super::{About, Check, GrowthLimit, Judge, Maximum, Thresholds};
+use super::{Check, GrowthLimit, Judge, LimitKind, Maximum, Thresholds};
 
 impl Judge {
     /// A check for each name that exceeds the limit, or one that passes. What only one side has was, or is, nothing.
     pub(super) fn growth_of_named(&mut self, gated: &Gated<'_>) {
-        let about = gated.growth.target.about;
-        let held = Sides::BOTH.map(|&side| held(about, gated.diff.profiles.of(side), gated.sides.of(side)));
-        let without = held.each().into_iter().find(|(_, held)| held.is_empty()).filter(|_| about == About::Modules);
+        let kind = gated.growth.target.kind;
+        let held = Sides::BOTH.map(|&side| held(kind, gated.diff.profiles.of(side), gated.sides.of(side)));
+        let without = held.each().into_iter().find(|(_, held)| held.is_empty()).filter(|_| kind == LimitKind::Modules);
         if let Some((side, _)) = without {
             return self.cannot_tell(gated.check(), format!("the {side} has no modules: {HOW_TO_RECORD}"));
         }
@@ -37,16 +37,16 @@ impl Judge {
     /// A pattern that matches no module on any device checks nothing. Nor does one that matches no private pool of the after:
     /// its memory may have gone to another pool, or to the default one.
     pub(super) fn unmatched_name(&mut self, diff: &Diff, growth: &GrowthLimit, thresholds: &Thresholds) {
-        let about = growth.target.about;
-        let is_named = matches!(about, About::Modules | About::Pools);
+        let kind = growth.target.kind;
+        let is_named = matches!(kind, LimitKind::Modules | LimitKind::Pools);
         let Some(pattern) = growth.target.pattern.as_ref().filter(|_| is_named) else { return };
-        let Sides { before, after } = diff.profiles.map(|profile| names(about, profile));
-        let is_of_pools = about == About::Pools;
+        let Sides { before, after } = diff.profiles.map(|profile| names(kind, profile));
+        let is_of_pools = kind == LimitKind::Pools;
         let known: BTreeSet<&String> = after.iter().chain(before.iter().filter(|_| !is_of_pools)).collect();
         if (known.is_empty() && !is_of_pools) || known.iter().any(|name| growth.target.selects(name)) {
             return;
         }
-        let near = pattern.unmatched(about.noun(), known.into_iter().map(String::as_str));
+        let near = pattern.unmatched(kind.noun(), known.into_iter().map(String::as_str));
         let reason = match before.iter().find(|name| is_of_pools && growth.target.selects(name)) {
             Some(gone) => format!("the after has no such private pool; the before has {gone}{near}"),
             None if is_of_pools => format!("the pattern matches no private pool on either side{near}"),
@@ -64,7 +64,7 @@ impl Judge {
         check: Check,
     ) {
         let Some(pattern) = &maximum.target.pattern else { return };
-        let modules = held(About::Modules, limited.profile, device);
+        let modules = held(LimitKind::Modules, limited.profile, device);
         if modules.is_empty() {
             return self.cannot_tell(check, format!("there are no modules: {HOW_TO_RECORD}"));
         }
@@ -72,7 +72,7 @@ impl Judge {
             let near = pattern.unmatched("module", modules.keys().map(String::as_str));
             return self.cannot_tell(check, format!("the pattern matches no module{near}"));
         }
-        let lost = limited.lost_part(device, About::Modules);
+        let lost = limited.lost_part(device, LimitKind::Modules);
         self.maximum_of_held(&modules, maximum, check, lost);
     }
 
@@ -94,13 +94,13 @@ impl Judge {
 }
 
 /// The names of all modules or private pools of a profile.
-pub(crate) fn names(about: About, profile: &Profile) -> BTreeSet<String> {
-    profile.devices.iter().flat_map(|device| held(about, profile, device).into_keys()).collect()
+pub(crate) fn names(kind: LimitKind, profile: &Profile) -> BTreeSet<String> {
+    profile.devices.iter().flat_map(|device| held(kind, profile, device).into_keys()).collect()
 }
 
 /// Bytes of each module or private pool of a device by its name.
-pub(super) fn held(about: About, profile: &Profile, device: &DeviceProfile) -> BTreeMap<String, u64> {
-    if about != About::Pools {
+pub(super) fn held(kind: LimitKind, profile: &Profile, device: &DeviceProfile) -> BTreeMap<String, u64> {
+    if kind != LimitKind::Pools {
         return modules_of(profile, device);
     }
     device.private_pools.iter().map(|pool| (pool.name.clone(), pool.reserved)).collect()

@@ -2,12 +2,13 @@
 //! enough for a regression where the after lacks the part, and enough to pass where the before does.
 
 use ptmem_base::diagnostic::Advice;
-use ptmem_compare::align::{End, Missing};
+use ptmem_compare::align::{End, MissingPart};
 use ptmem_compare::diff::{DeviceDiff, PhaseRow, Side, Sides};
-use ptmem_trace::profile::{DeviceProfile, Point};
+use ptmem_trace::profile::DeviceProfile;
 
 use super::growth::Gated;
-use super::{About, Check, CheckedFigures, Judge, Outcome};
+use super::kind::NeededPart;
+use super::{Check, CheckedFigures, Judge, LimitKind, Outcome};
 
 /// The sides that lack a part which a limit is about.
 pub(super) struct Partial {
@@ -28,33 +29,23 @@ pub enum Bound {
 }
 
 /// A part that a side lacks, in words. A warning says why it can be missing.
-pub(super) fn in_words(missing: Missing, device: &DeviceProfile) -> String {
+pub(super) fn in_words(missing: MissingPart, device: &DeviceProfile) -> String {
     let ran_out = if device.ran_out_of_memory() && missing.end == End::Tail { ": memory ran out there" } else { "" };
     format!("the {} lacks {} that the other side records{ran_out}", missing.side, missing.part())
 }
 
 /// The parts of one side of a device that a limit is about.
-pub(super) fn missing_of(device: &DeviceDiff, about: About) -> impl Iterator<Item = &Missing> {
-    device.missing.iter().filter(move |missing| is_about(about, missing.end))
+pub(super) fn missing_of(device: &DeviceDiff, kind: LimitKind) -> impl Iterator<Item = &MissingPart> {
+    device.missing.iter().filter(move |missing| is_about(kind, missing.end))
 }
 
 /// Whether a limit is about memory that an end of the recording may change.
-fn is_about(about: About, end: End) -> bool {
-    match about {
-        About::Metric(metric) => match metric.point() {
-            Point::Start => end == End::Head,
-            Point::End => end == End::Tail,
-            Point::Peak | Point::UnusedAtPeak => true,
-        },
-        About::Pools | About::Outside => end == End::Tail,
-        About::Stacks
-        | About::StackHighest
-        | About::Phases
-        | About::ReservedInPhases
-        | About::Modules
-        | About::Headroom
-        | About::Imbalance => true,
-        About::Serving(_) | About::Ranks | About::Leaks | About::OutOfMemory | About::Growth => false,
+fn is_about(kind: LimitKind, end: End) -> bool {
+    match kind.needs() {
+        NeededPart::Start => end == End::Head,
+        NeededPart::Dump => end == End::Tail,
+        NeededPart::History => true,
+        NeededPart::Nothing => false,
     }
 }
 
@@ -62,7 +53,7 @@ impl Gated<'_> {
     /// The parts that the limit is about and that a side lacks, unless that is allowed.
     pub(super) fn partial(&self) -> Option<Partial> {
         let is_allowed = self.thresholds.allow_partial;
-        (!is_allowed).then(|| Partial::new(self.device, self.sides, self.growth.target.about)).flatten()
+        (!is_allowed).then(|| Partial::new(self.device, self.sides, self.growth.target.kind)).flatten()
     }
 
     /// Whether what is recorded decides a check, whatever the missing part holds.
@@ -71,28 +62,30 @@ impl Gated<'_> {
         let corresponds = self.device.places.as_ref().is_some_and(|places| places.reason.is_none());
         let is_pass = check.outcome == Outcome::Pass;
         let is_two_sided = check.limit.is_two_sided;
-        match check.about() {
+        match check.kind() {
             _ if check.outcome == Outcome::Inconclusive => true,
-            About::Metric(metric) => metric.is_least_where_cut() && partial.bound(check).is_some(),
+            LimitKind::Metric(metric) => metric.is_least_where_cut() && partial.bound(check).is_some(),
             // Without the head, memory of one side has a stack and that of the other has none.
-            About::StackHighest => partial.bound(check).is_some() && !(partial.lacks_head && self.is_unnamed(check)),
+            LimitKind::StackHighest => {
+                partial.bound(check).is_some() && !(partial.lacks_head && self.is_unnamed(check))
+            }
             // What the before held at most may be more, so that a stack only was held elsewhere.
-            About::Stacks => !after && corresponds && is_pass && !is_two_sided,
+            LimitKind::Stacks => !after && corresponds && is_pass && !is_two_sided,
             // The peak of the after is known, and so is what the before holds where it does the same: of what is older than its
             // recording, the module may not be.
-            About::Modules => !after && corresponds && (is_pass && !is_two_sided || !partial.lacks_head),
-            About::Phases | About::ReservedInPhases => {
+            LimitKind::Modules => !after && corresponds && (is_pass && !is_two_sided || !partial.lacks_head),
+            LimitKind::Phases | LimitKind::ReservedInPhases => {
                 !partial.lacks_head && self.are_phases_known(partial.lacks, check)
             }
-            About::Pools
-            | About::Outside
-            | About::Serving(_)
-            | About::Imbalance
-            | About::Ranks
-            | About::Leaks
-            | About::OutOfMemory
-            | About::Headroom
-            | About::Growth => !before && !after,
+            LimitKind::Pools
+            | LimitKind::Outside
+            | LimitKind::Serving(_)
+            | LimitKind::Imbalance
+            | LimitKind::Ranks
+            | LimitKind::Leaks
+            | LimitKind::OutOfMemory
+            | LimitKind::Headroom
+            | LimitKind::Growth => !before && !after,
         }
     }
 
@@ -138,16 +131,16 @@ fn ran_over(sides: Sides<&DeviceProfile>) -> Option<Side> {
 
 impl Partial {
     /// The parts that a limit is about and that a side of a device lacks.
-    pub(super) fn new(device: &DeviceDiff, sides: Sides<&DeviceProfile>, about: About) -> Option<Self> {
+    pub(super) fn new(device: &DeviceDiff, sides: Sides<&DeviceProfile>, kind: LimitKind) -> Option<Self> {
         let mut lacks = Sides::default();
         let mut lacks_head = false;
         let mut reasons = Vec::new();
-        for missing in missing_of(device, about) {
+        for missing in missing_of(device, kind) {
             *lacks.of_mut(missing.side) = true;
             lacks_head |= missing.end == End::Head;
             reasons.push(in_words(*missing, sides.of(missing.side)));
         }
-        if let Some(side) = ran_over(sides).filter(|_| is_about(about, End::Head)) {
+        if let Some(side) = ran_over(sides).filter(|_| is_about(kind, End::Head)) {
             *lacks.of_mut(side) = true;
             lacks_head = true;
             reasons.push(format!(
@@ -192,7 +185,7 @@ impl Partial {
     /// The reason why what is recorded does not decide a check.
     fn why_open(&self, check: &Check) -> String {
         let Self { lacks, reason, .. } = self;
-        let is_bound = matches!(check.about(), About::Metric(metric) if metric.is_least_where_cut());
+        let is_bound = matches!(check.kind(), LimitKind::Metric(metric) if metric.is_least_where_cut());
         let recorded = match check.outcome {
             Outcome::Exceeded if check.is_improvement() => "needs less than the limit allows",
             Outcome::Exceeded => "exceeds the limit",

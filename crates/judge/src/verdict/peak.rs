@@ -14,7 +14,7 @@ use super::doubts::{failure, no_history};
 use super::growth::has_rows_at_peak;
 use super::partial::Partial;
 use super::words::change;
-use super::{About, Bound, Check, Thresholds};
+use super::{Bound, Check, LimitKind, Thresholds};
 
 /// The change of the peak of the device that grew most.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl Beside {
 
     fn is_checked(&self, checks: &[Check]) -> bool {
         let mut relative = checks.iter().filter(|check| check.device == self.device && !check.limit.is_absolute);
-        relative.any(|check| check.about() == About::Metric(self.metric))
+        relative.any(|check| check.kind() == LimitKind::Metric(self.metric))
     }
 
     /// `end grew 32.01 MiB (+25.8 %)`, with the device where there are several.
@@ -143,7 +143,7 @@ impl Beside {
 
 /// The parts of a run that a side of a device lacks.
 fn partial(diff: &Diff, device: &DeviceDiff, sides: Sides<&DeviceProfile>, thresholds: &Thresholds) -> Option<Partial> {
-    let partial = Partial::new(device, sides, About::Metric(Metric::Peak)).filter(|_| !thresholds.allow_partial);
+    let partial = Partial::new(device, sides, LimitKind::Metric(Metric::Peak)).filter(|_| !thresholds.allow_partial);
     let short = Sides::BOTH.map(|&side| why_short(diff.profiles.of(side), sides.of(side), side, thresholds));
     Partial::or_short(partial, short)
 }
@@ -163,7 +163,7 @@ fn why_short(profile: &Profile, device: &DeviceProfile, side: Side, thresholds: 
 
 /// The peak of a side, where its recording tells it.
 fn known_peak(device: &DeviceProfile, side: Side) -> Option<u64> {
-    let is_known = no_history(device, side.name(), About::Metric(Metric::Peak)).is_none()
+    let is_known = no_history(device, side.name(), LimitKind::Metric(Metric::Peak)).is_none()
         && Metric::Peak.max_error(device).is_some();
     Metric::Peak.value(device).filter(|_| is_known)
 }

@@ -6,12 +6,12 @@ use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::{shorten, thousands};
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{Change, Diff, PhaseRow, Side, Sides};
-use ptmem_trace::phase::Source;
+use ptmem_trace::phase::PhaseSource;
 use ptmem_trace::profile::{MOST_PHASES, Metric};
 use ptmem_trace::stack::Pass;
 
 use super::growth::Gated;
-use super::{About, Check, CheckedRow, GrowthLimit, Judge, Target, Thresholds};
+use super::{Check, CheckedRow, GrowthLimit, Judge, LimitKind, Target, Thresholds};
 
 impl<'a> Gated<'a> {
     /// The reason why not all phases are known, if a side has more than are read.
@@ -33,8 +33,8 @@ impl<'a> Gated<'a> {
     }
 
     /// The rows that the limit concerns, those of one phase together.
-    fn phases(&self) -> BTreeMap<(Source, &'a str), Vec<&'a PhaseRow>> {
-        let mut phases: BTreeMap<(Source, &str), Vec<&PhaseRow>> = BTreeMap::new();
+    fn phases(&self) -> BTreeMap<(PhaseSource, &'a str), Vec<&'a PhaseRow>> {
+        let mut phases: BTreeMap<(PhaseSource, &str), Vec<&PhaseRow>> = BTreeMap::new();
         for row in self.device.phases.iter().filter(|row| self.is_about(row)) {
             phases.entry((row.source, &*row.name)).or_default().push(row);
         }
@@ -43,7 +43,7 @@ impl<'a> Gated<'a> {
 
     /// The figure of a phase that the limit is about.
     fn figure(&self, row: &PhaseRow) -> Change {
-        if self.growth.target.about == About::ReservedInPhases { row.reserved } else { row.peak }
+        if self.growth.target.kind == LimitKind::ReservedInPhases { row.reserved } else { row.peak }
     }
 
     /// The bytes by which a phase is beyond its limit, negative where it is not.
@@ -77,7 +77,7 @@ impl<'a> Gated<'a> {
     }
 
     fn errors_of_phases(&self) -> Sides<Option<u64>> {
-        if self.growth.target.about == About::ReservedInPhases {
+        if self.growth.target.kind == LimitKind::ReservedInPhases {
             return self.errors(Metric::Reserved, |device| device.figures.reserved.max_error());
         }
         self.errors(Metric::Peak, |device| device.figures.allocated.max_error())
@@ -178,8 +178,8 @@ impl Judge {
     /// A pattern that matches no phase on any device checks nothing. Nor does a limit on all phases where both sides have
     /// none in common, but beside limits on other figures that is no matter: PyTorch before 2.5 keeps no names.
     pub(super) fn unmatched_phase(&mut self, diff: &Diff, growth: &GrowthLimit, thresholds: &Thresholds) {
-        let Target { about, pattern, .. } = &growth.target;
-        if !about.is_of_phases() {
+        let Target { kind, pattern, .. } = &growth.target;
+        if !kind.is_of_phases() {
             return;
         }
         let rows = diff.devices.iter().flat_map(|device| &device.phases);
@@ -189,7 +189,7 @@ impl Judge {
         }
         let is_empty = !rows.clone().any(|row| pattern.is_some() || row.is_outermost);
         let reason = match pattern {
-            None if thresholds.growth.iter().any(|other| other.target.about != About::Phases) => {
+            None if thresholds.growth.iter().any(|other| other.target.kind != LimitKind::Phases) => {
                 let why = if is_empty { "neither side has any phases" } else { "no phase is on both sides" };
                 let message = format!("the limit {}={} checks nothing: {why}", growth.target.name(), growth.limit);
                 return self.diagnostics.push(Diagnostic::new(Code::LimitNotChecked, None, message));

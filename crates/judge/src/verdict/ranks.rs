@@ -8,7 +8,7 @@ use ptmem_trace::profile::{DeviceProfile, Metric};
 
 use super::partial::missing_of;
 use super::{
-    About, Check, Comparison, GrowthLimit, Judge, Judgement, Level, Maximum, Member, Missing, Outcome, Reading,
+    Check, Comparison, GrowthLimit, Judge, Judgement, Level, LimitKind, Maximum, Member, MissingRank, Outcome, Reading,
     Thresholds, growth, maxima, numbers,
 };
 
@@ -23,7 +23,7 @@ pub struct Ranks {
     /// The directory or glob of each side; no before where nothing was compared.
     pub paths: Sides<Option<String>>,
     /// Ranks that only one side has.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingRank>,
     /// The distance of the highest peak from the median.
     pub imbalance: Change,
     /// Verdict on limits for all ranks together.
@@ -31,22 +31,22 @@ pub struct Ranks {
 }
 
 /// A rank among others.
-pub(super) struct OfRank<'a> {
+pub(super) struct RankResult<'a> {
     label: &'a str,
     /// The peaks of its devices; a single unknown one where no device did anything.
-    peaks: Vec<Sides<Known>>,
+    peaks: Vec<Sides<KnownPeak>>,
     /// Its own checks.
     checks: &'a [Check],
     /// The labels of its stacks.
     stacks: Vec<&'a str>,
 }
 
-impl<'a> OfRank<'a> {
+impl<'a> RankResult<'a> {
     pub(super) fn compared(comparison: &'a Comparison) -> Self {
         let Comparison { member, diff, judgement, .. } = comparison;
         let peaks = diff.devices.iter().filter(|device| !device.is_host()).map(|device| {
-            let mut known = diff.sides_of(device).map(|device| Known::of(*device));
-            missing_of(device, About::Imbalance).for_each(|missing| known.of_mut(missing.side).is_cut = true);
+            let mut known = diff.sides_of(device).map(|device| KnownPeak::of(*device));
+            missing_of(device, LimitKind::Imbalance).for_each(|missing| known.of_mut(missing.side).is_cut = true);
             known
         });
         Self {
@@ -59,7 +59,7 @@ impl<'a> OfRank<'a> {
 
     pub(super) fn read(reading: &'a Reading) -> Self {
         let active = reading.profile.devices.iter().filter(|device| device.is_active_device());
-        let peaks = active.map(|device| Sides { before: Known::default(), after: Known::of(Some(device)) });
+        let peaks = active.map(|device| Sides { before: KnownPeak::default(), after: KnownPeak::of(Some(device)) });
         Self {
             label: reading.member.as_ref().map_or("", |member| &member.label),
             peaks: or_unknown(peaks.collect()),
@@ -69,7 +69,7 @@ impl<'a> OfRank<'a> {
     }
 }
 
-fn or_unknown(peaks: Vec<Sides<Known>>) -> Vec<Sides<Known>> {
+fn or_unknown(peaks: Vec<Sides<KnownPeak>>) -> Vec<Sides<KnownPeak>> {
     if peaks.is_empty() { vec![Sides::default()] } else { peaks }
 }
 
@@ -79,28 +79,30 @@ impl Ranks {
     pub(super) fn judged(
         name: Option<String>,
         paths: Sides<Option<String>>,
-        missing: Vec<Missing>,
-        ranks: &[OfRank<'_>],
+        missing: Vec<MissingRank>,
+        ranks: &[RankResult<'_>],
         thresholds: &Thresholds,
     ) -> Self {
         let mut judge = Judge::default();
         for side in Side::BOTH {
             judge.missing(side, &missing);
         }
-        let spread = Sides::BOTH.map(|&side| Spread::of(ranks, &missing, side, thresholds.allow_partial));
+        let spread = Sides::BOTH.map(|&side| RankSpread::of(ranks, &missing, side, thresholds.allow_partial));
         for growth in &thresholds.growth {
-            match growth.target.about {
-                About::Imbalance => judge.growth_of_imbalance(growth, &spread),
-                _ => judge.unmatched_on_all_ranks(growth.check(), ranks),
+            if growth.target.kind == LimitKind::Imbalance {
+                judge.growth_of_imbalance(growth, &spread);
+            } else {
+                judge.unmatched_on_all_ranks(growth.check(), ranks);
             }
         }
         for maximum in &thresholds.maximum {
-            match maximum.target.about {
-                About::Imbalance => judge.maximum_of_imbalance(maximum, &spread.after),
-                _ => judge.unmatched_on_all_ranks(maximum.check(), ranks),
+            if maximum.target.kind == LimitKind::Imbalance {
+                judge.maximum_of_imbalance(maximum, &spread.after);
+            } else {
+                judge.unmatched_on_all_ranks(maximum.check(), ranks);
             }
         }
-        let imbalance = spread.map(|spread| spread.as_ref().ok().map(Spread::imbalance));
+        let imbalance = spread.map(|spread| spread.as_ref().ok().map(RankSpread::imbalance));
         let judgement = judge.finish(std::iter::empty(), thresholds.strict, false);
         Self { name, paths, missing, imbalance, judgement }
     }
@@ -108,14 +110,14 @@ impl Ranks {
 
 /// A peak and how far it may be from the truth, each `None` where that is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Known {
+struct KnownPeak {
     peak: Option<u64>,
     error: Option<u64>,
     /// True if the recording lacks a part of the other side's.
     is_cut: bool,
 }
 
-impl Known {
+impl KnownPeak {
     /// The peak of a device; one that is missing or has no history has none.
     fn of(device: Option<&DeviceProfile>) -> Self {
         match device.filter(|device| device.figures.history.has_peaks()) {
@@ -128,7 +130,7 @@ impl Known {
 }
 
 /// The highest peak of one side, the rank that it is of, and the median.
-struct Spread<'p> {
+struct RankSpread<'p> {
     highest: u64,
     label: &'p str,
     median: u64,
@@ -136,10 +138,15 @@ struct Spread<'p> {
     error: Option<u64>,
 }
 
-impl<'p> Spread<'p> {
+impl<'p> RankSpread<'p> {
     /// The spread over the ranks that both sides have; one side lacks those that are `missing`. The error is the reason
     /// why the spread is not known.
-    fn of(ranks: &'p [OfRank<'_>], missing: &[Missing], side: Side, allow_partial: bool) -> Result<Self, String> {
+    fn of(
+        ranks: &'p [RankResult<'_>],
+        missing: &[MissingRank],
+        side: Side,
+        allow_partial: bool,
+    ) -> Result<Self, String> {
         if ranks.len() + missing.len() < 2 {
             return Err(ONE_RANK.to_owned());
         }
@@ -193,7 +200,7 @@ fn median(sorted: &[u64]) -> Option<u64> {
 
 impl Judge {
     /// Adds a check where one side lacks ranks: that never passes, whatever the limits.
-    fn missing(&mut self, side: Side, missing: &[Missing]) {
+    fn missing(&mut self, side: Side, missing: &[MissingRank]) {
         let of_side = missing.iter().filter(|missing| missing.side == side);
         let members: Vec<&Member> = of_side.map(|missing| &missing.member).collect();
         if members.is_empty() {
@@ -201,23 +208,23 @@ impl Judge {
         }
         let verb = if members.len() == 1 { "is" } else { "are" };
         let reason = format!("{} {verb} missing in the {side}", numbers(&members));
-        let check = Check::new(About::Ranks, "both sides".to_owned(), Level::Fail);
+        let check = Check::new(LimitKind::Ranks, "both sides".to_owned(), Level::Fail);
         self.checks.push(Check { reason: Some(reason), ..check });
     }
 
     /// A limit whose pattern matches nothing of any rank is inconclusive: none of them checked it.
-    fn unmatched_on_all_ranks(&mut self, check: Check, ranks: &[OfRank<'_>]) {
+    fn unmatched_on_all_ranks(&mut self, check: Check, ranks: &[RankResult<'_>]) {
         let mut checks = ranks.iter().flat_map(|rank| rank.checks);
         let is_checked = checks.any(|other| other.of == check.of && other.limit.is_absolute == check.limit.is_absolute);
         if let Some(pattern) = check.of.pattern.as_ref().filter(|_| !is_checked) {
-            let noun = check.about().noun();
+            let noun = check.kind().noun();
             let stacks: BTreeSet<&str> = ranks.iter().flat_map(|rank| &rank.stacks).copied().collect();
             let near = pattern.unmatched(noun, stacks.into_iter().filter(|_| noun == "stack"));
             self.cannot_tell(check, format!("the pattern matches no {noun} of any rank{near}"));
         }
     }
 
-    fn growth_of_imbalance(&mut self, growth: &GrowthLimit, spread: &Sides<Result<Spread<'_>, String>>) {
+    fn growth_of_imbalance(&mut self, growth: &GrowthLimit, spread: &Sides<Result<RankSpread<'_>, String>>) {
         let mut check = growth.check();
         match (&spread.before, &spread.after) {
             (Ok(before), Ok(after)) => {
@@ -231,7 +238,7 @@ impl Judge {
         self.checks.push(check);
     }
 
-    fn maximum_of_imbalance(&mut self, maximum: &Maximum, spread: &Result<Spread<'_>, String>) {
+    fn maximum_of_imbalance(&mut self, maximum: &Maximum, spread: &Result<RankSpread<'_>, String>) {
         let mut check = maximum.check();
         match spread {
             Ok(spread) => {
@@ -252,16 +259,16 @@ mod tests {
     use super::*;
     use crate::verdict::Verdict;
 
-    fn peak(label: &str, before: Option<u64>, after: Option<u64>) -> OfRank<'_> {
-        let sides = Sides { before, after }.map(|peak| Known { peak: *peak, error: Some(0), is_cut: false });
-        OfRank { label, peaks: vec![sides], checks: &[], stacks: Vec::new() }
+    fn peak(label: &str, before: Option<u64>, after: Option<u64>) -> RankResult<'_> {
+        let sides = Sides { before, after }.map(|peak| KnownPeak { peak: *peak, error: Some(0), is_cut: false });
+        RankResult { label, peaks: vec![sides], checks: &[], stacks: Vec::new() }
     }
 
-    fn judged(ranks: &[OfRank<'_>], missing: Vec<Missing>, thresholds: &Thresholds) -> Ranks {
+    fn judged(ranks: &[RankResult<'_>], missing: Vec<MissingRank>, thresholds: &Thresholds) -> Ranks {
         Ranks::judged(None, Sides::default(), missing, ranks, thresholds)
     }
 
-    fn judge(ranks: &[OfRank<'_>], growth: &str, max: &str) -> Ranks {
+    fn judge(ranks: &[RankResult<'_>], growth: &str, max: &str) -> Ranks {
         let growth = GrowthLimit::parse(growth, Level::Fail).unwrap();
         let thresholds =
             Thresholds { growth: vec![growth], maximum: vec![max.parse().unwrap()], ..Thresholds::default() };
@@ -306,7 +313,7 @@ mod tests {
         let Ranks { judgement, imbalance, .. } = judge(&unknown, "imbalance=0", "imbalance=1GiB");
         assert_eq!((judgement.verdict, imbalance.before, imbalance.after), (Verdict::Inconclusive, None, Some(0)));
         assert!(judgement.headline().sentence.contains("rank 1 has no peak in the before"), "{}", judgement.headline());
-        let missing = Missing {
+        let missing = MissingRank {
             member: Member { rank: None, label: "rank 2".to_owned() },
             side: Side::After,
             path: String::new(),

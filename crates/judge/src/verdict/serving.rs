@@ -5,13 +5,13 @@ use ptmem_base::units::format_percent;
 use ptmem_compare::diff::Diff;
 use ptmem_trace::profile::{Serving, StatedFigure};
 
-use super::{About, CheckedFigures, GrowthLimit, Judge, Outcome, Thresholds};
+use super::{CheckedFigures, GrowthLimit, Judge, LimitKind, Outcome, Thresholds};
 
 impl Judge {
     /// A check for each limit on a figure of a server.
     pub(super) fn growth_of_serving(&mut self, diff: &Diff, thresholds: &Thresholds) {
         for growth in &thresholds.growth {
-            if let About::Serving(figure) = growth.target.about {
+            if let LimitKind::Serving(figure) = growth.target.kind {
                 self.growth_of_stated(diff, growth, figure);
             }
         }

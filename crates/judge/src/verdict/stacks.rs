@@ -5,7 +5,7 @@ use ptmem_compare::diff::{Diff, Row, RowKind};
 use ptmem_trace::profile::Bucket;
 
 use super::growth::{Gated, HOW_TO_NAME, has_rows_at_peak, labels};
-use super::{About, Check, CheckedRow, GrowthLimit, Judge, Outcome, Thresholds};
+use super::{Check, CheckedRow, GrowthLimit, Judge, LimitKind, Outcome, Thresholds};
 
 impl<'a> Gated<'a> {
     /// A test whether a limit on stacks is about a row: one that its pattern selects, or without a pattern all but those with
@@ -132,7 +132,7 @@ impl Judge {
     /// A pattern that matches no stack on any device checks nothing.
     pub(super) fn unmatched_pattern(&mut self, diff: &Diff, growth: &GrowthLimit, thresholds: &Thresholds) {
         let mut rows = diff.devices.iter().flat_map(|device| &device.rows);
-        let stacks = [About::Stacks, About::StackHighest].contains(&growth.target.about);
+        let stacks = [LimitKind::Stacks, LimitKind::StackHighest].contains(&growth.target.kind);
         let pattern = growth.target.pattern.as_ref().filter(|_| stacks);
         let unmatched = pattern.filter(|pattern| !rows.any(|row| row.naming(pattern).is_some()));
         if let Some(pattern) = unmatched {

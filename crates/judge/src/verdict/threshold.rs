@@ -7,9 +7,10 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::pattern::{ParsePatternError, Pattern};
 use ptmem_base::text::did_you_mean;
 use ptmem_base::units::{Limit, parse_size};
-use ptmem_trace::profile::{Metric, Serving};
+use ptmem_trace::profile::Metric;
 
-use super::{About, Check};
+use super::kind::Patterns;
+use super::{Check, LimitKind};
 
 /// Consequence of exceeding a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr)]
@@ -36,7 +37,7 @@ pub struct Target {
     /// Whether it is about pinned host memory in place of devices.
     pub of_host: bool,
     /// Its kind.
-    pub about: About,
+    pub kind: LimitKind,
     /// Those of its kind whose names match; `None` where it is about all of them, or about what has no name.
     pub pattern: Option<Pattern>,
 }
@@ -45,7 +46,7 @@ impl Target {
     /// Whether it is about phases of this name.
     #[must_use]
     pub fn is_about_phase(&self, name: &str) -> bool {
-        self.about.is_of_phases() && self.selects(name)
+        self.kind.is_of_phases() && self.selects(name)
     }
 
     /// Whether it is about this device or about the host; without one, a device that neither side has.
@@ -55,7 +56,7 @@ impl Target {
 
     /// Whether it is about what has this name, among things of its kind. The function alone names a private pool, too.
     pub(super) fn selects(&self, name: &str) -> bool {
-        let function = name.split_once(" (").map(|(function, _)| function).filter(|_| self.about == About::Pools);
+        let function = name.split_once(" (").map(|(function, _)| function).filter(|_| self.kind == LimitKind::Pools);
         let mut names = std::iter::once(name).chain(function);
         self.pattern.as_ref().is_none_or(|pattern| names.any(|name| pattern.matches(name)))
     }
@@ -64,7 +65,7 @@ impl Target {
     #[must_use]
     pub fn name(&self) -> String {
         let host = if self.of_host { OF_HOST } else { "" };
-        let name = self.about.name();
+        let name = self.kind.name();
         match &self.pattern {
             Some(pattern) => format!("{host}{name}:{}", pattern.as_str()),
             None => format!("{host}{name}"),
@@ -72,9 +73,9 @@ impl Target {
     }
 }
 
-impl From<About> for Target {
-    fn from(about: About) -> Self {
-        Self { about, ..Self::default() }
+impl From<LimitKind> for Target {
+    fn from(kind: LimitKind) -> Self {
+        Self { kind, ..Self::default() }
     }
 }
 
@@ -126,53 +127,32 @@ impl From<ParsePatternError> for ParseThresholdError {
 /// The beginning of a limit on pinned host memory.
 const OF_HOST: &str = "host:";
 
-/// What growth limits accept besides metrics.
-const OF_GROWTH: &str = "stack, stack:GLOB, stack-highest, stack-highest:GLOB, phase, phase:GLOB, \
-                         phase-reserved:GLOB, module:GLOB, pool:GLOB, host:METRIC, outside, kv-cache-tokens, kv-cache-memory, \
-                         weights, graphs, activations and imbalance";
+/// Whether a limit may be about a kind.
+type IsAccepted = fn(LimitKind) -> bool;
 
-/// What absolute limits accept besides metrics.
-const OF_MAXIMUM: &str = "stack, stack:GLOB, module:GLOB, pool:GLOB, host:METRIC and imbalance";
+/// Limits on growth, and agreements to it, may be about all kinds that limits name.
+const IN_GROWTH: IsAccepted = |_| true;
 
-fn unknown_metric(name: &str, accepted: &str) -> ParseThresholdError {
-    let names = Metric::ALL.map(Metric::name).into_iter().chain(Serving::ALL.map(Serving::name));
-    let near = did_you_mean(name, names.chain(BESIDE_METRICS.map(About::name)));
-    ParseThresholdError(format!("unknown metric '{name}'; accepted are {}{near}", with_metrics(accepted)))
+fn unknown_metric(name: &str, accepted: IsAccepted) -> ParseThresholdError {
+    let near = did_you_mean(name, LimitKind::limited().map(LimitKind::name));
+    ParseThresholdError(format!("unknown metric '{name}'; accepted are {}{near}", LimitKind::accepted(accepted)))
 }
-
-fn with_metrics(accepted: &str) -> String {
-    format!("{}, {accepted}", Metric::ALL.map(Metric::name).join(", "))
-}
-
-/// What limits may be about besides metrics.
-const BESIDE_METRICS: [About; 8] = [
-    About::Stacks,
-    About::StackHighest,
-    About::Phases,
-    About::ReservedInPhases,
-    About::Modules,
-    About::Pools,
-    About::Outside,
-    About::Imbalance,
-];
 
 impl Target {
     /// Reads a target; the error lists those that are accepted.
-    fn parse(text: &str, accepted: &str) -> Result<Self, ParseThresholdError> {
+    fn parse(text: &str, accepted: IsAccepted) -> Result<Self, ParseThresholdError> {
         let rest = text.strip_prefix(OF_HOST);
         let of_host = rest.is_some();
         let rest = rest.unwrap_or(text);
-        let (name, pattern) = match rest.split_once(':') {
-            Some((name @ ("stack" | "stack-highest" | "phase" | "phase-reserved" | "module" | "pool"), glob)) => {
-                (name, Some(Pattern::glob(glob)?))
-            }
-            _ => (rest, None),
+        let has_patterns =
+            |name: &str| LimitKind::limited().any(|kind| kind.name() == name && kind.patterns() != Patterns::Missing);
+        let (name, pattern) = match rest.split_once(':').filter(|(name, _)| has_patterns(name)) {
+            Some((name, glob)) => (name, Some(Pattern::glob(glob)?)),
+            None => (rest, None),
         };
-        let figures = Metric::ALL.map(About::Metric).into_iter().chain(Serving::ALL.map(About::Serving));
-        let mut kinds = BESIDE_METRICS.into_iter().chain(figures);
-        let found = kinds.find(|about| about.name() == name && (!about.needs_pattern() || pattern.is_some()));
-        let found = found.filter(|about| !of_host || about.is_of_host_too());
-        let target = found.map(|about| Self { of_host, about, pattern });
+        let mut kinds = LimitKind::limited().filter(|kind| pattern.is_some() || kind.is_for_all());
+        let found = kinds.find(|kind| kind.name() == name).filter(|kind| !of_host || kind.is_of_host_too());
+        let target = found.map(|kind| Self { of_host, kind, pattern });
         target.ok_or_else(|| unknown_metric(text, accepted))
     }
 }
@@ -180,7 +160,7 @@ impl Target {
 /// Refuses a target without a limit, or with a limit that no '=' separates from it.
 fn require_limit(
     text: &str,
-    accepted: &str,
+    accepted: IsAccepted,
     example: &str,
     is_limit: fn(&str) -> bool,
 ) -> Result<(), ParseThresholdError> {
@@ -202,7 +182,7 @@ impl FromStr for Target {
     type Err = ParseThresholdError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::parse(text, OF_GROWTH)
+        Self::parse(text, IN_GROWTH)
     }
 }
 
@@ -210,7 +190,7 @@ impl GrowthLimit {
     /// The names of what it may limit.
     #[must_use]
     pub fn accepted() -> String {
-        with_metrics(OF_GROWTH)
+        LimitKind::accepted(IN_GROWTH)
     }
 
     /// Reads `[METRIC=]LIMIT`.
@@ -222,8 +202,8 @@ impl GrowthLimit {
         match text.rsplit_once('=') {
             Some((target, limit)) => Self::new(target.trim().parse()?, limit, level),
             None => {
-                require_limit(text, OF_GROWTH, "5%", |limit| Limit::parse(limit).is_ok())?;
-                Self::new(About::Metric(Metric::Peak).into(), text, level)
+                require_limit(text, IN_GROWTH, "5%", |limit| Limit::parse(limit).is_ok())?;
+                Self::new(LimitKind::Metric(Metric::Peak).into(), text, level)
             }
         }
     }
@@ -242,7 +222,7 @@ impl Maximum {
     /// The names of what it may limit.
     #[must_use]
     pub fn accepted() -> String {
-        with_metrics(OF_MAXIMUM)
+        LimitKind::accepted(LimitKind::is_maximum)
     }
 }
 
@@ -254,15 +234,13 @@ impl FromStr for Maximum {
         let (name, size) = match text.rsplit_once('=') {
             Some(parts) => parts,
             None => {
-                require_limit(text, OF_MAXIMUM, "70GiB", |limit| parse_size(limit).is_ok())?;
+                require_limit(text, LimitKind::is_maximum, "70GiB", |limit| parse_size(limit).is_ok())?;
                 (Metric::Peak.name(), text)
             }
         };
-        let target = Target::parse(name.trim(), OF_MAXIMUM)?;
-        if let About::StackHighest | About::Phases | About::ReservedInPhases | About::Outside | About::Serving(_) =
-            target.about
-        {
-            let accepted = with_metrics(OF_MAXIMUM);
+        let target = Target::parse(name.trim(), LimitKind::is_maximum)?;
+        if !target.kind.is_maximum() {
+            let accepted = LimitKind::accepted(LimitKind::is_maximum);
             let message = format!("'{}' has no absolute limit; accepted are {accepted}", name.trim());
             return Err(ParseThresholdError(message));
         }
@@ -290,7 +268,7 @@ mod tests {
         assert_eq!(growth("reserved=200MiB").unwrap().to_string(), "reserved=200.00 MiB");
         assert_eq!(growth("stack=5%+1MiB").unwrap().to_string(), "stack=5 % + 1.00 MiB");
         let glob = growth("stack:*attention*=0").unwrap();
-        assert_eq!(glob.target.about, About::Stacks);
+        assert_eq!(glob.target.kind, LimitKind::Stacks);
         assert!(glob.target.selects("self_attention (nn/model.py:7)") && !glob.target.selects("mlp (a.py:1)"));
         // Names of phases may hold what else divides a limit.
         let phase = growth("phase:step=1:*=5%").unwrap();
@@ -318,15 +296,18 @@ mod tests {
         assert_eq!(maximum("peak=5%"), "'5%' is a percentage; expected a size such as 200MiB");
         let message = growth("peek=5%").unwrap_err().to_string();
         assert!(message.contains("did you mean 'peak'?") && message.contains("reserved"), "{message}");
-        assert_eq!("peak=70GiB".parse(), Ok(Maximum { target: About::Metric(Metric::Peak).into(), limit: 70 << 30 }));
-        assert_eq!("imbalance=1GiB".parse(), Ok(Maximum { target: About::Imbalance.into(), limit: 1 << 30 }));
-        assert_eq!(growth("imbalance=1GiB").unwrap().target, About::Imbalance.into());
+        assert_eq!(
+            "peak=70GiB".parse(),
+            Ok(Maximum { target: LimitKind::Metric(Metric::Peak).into(), limit: 70 << 30 })
+        );
+        assert_eq!("imbalance=1GiB".parse(), Ok(Maximum { target: LimitKind::Imbalance.into(), limit: 1 << 30 }));
+        assert_eq!(growth("imbalance=1GiB").unwrap().target, LimitKind::Imbalance.into());
         assert!(growth("imbalence=1GiB").unwrap_err().to_string().contains("did you mean 'imbalance'?"));
         assert_eq!(
             "fragmentation=1GiB".parse::<Maximum>().unwrap().target,
-            About::Metric(Metric::Fragmentation).into()
+            LimitKind::Metric(Metric::Fragmentation).into()
         );
-        assert_eq!("stack=5MiB".parse::<Maximum>().unwrap().target, About::Stacks.into());
+        assert_eq!("stack=5MiB".parse::<Maximum>().unwrap().target, LimitKind::Stacks.into());
         assert_eq!("stack:a=b*=5MiB".parse::<Maximum>().unwrap().target.name(), "stack:a=b*");
         assert_eq!("70GiB".parse::<Maximum>(), "peak=70GiB".parse());
         let host = growth("host:peak=5%").unwrap();
@@ -335,7 +316,7 @@ mod tests {
         assert!(!growth("peak=5%").unwrap().target.concerns(Some(DeviceId::Host)));
         assert_eq!(growth("host:stack:*load*=0").unwrap().target.name(), "host:stack:*load*");
         assert_eq!("host:reserved=5MiB".parse::<Maximum>().unwrap().target.name(), "host:reserved");
-        assert_eq!(growth("pool:capture*=0").unwrap().target.about, About::Pools);
+        assert_eq!(growth("pool:capture*=0").unwrap().target.kind, LimitKind::Pools);
         assert_eq!("pool:*=5MiB".parse::<Maximum>().unwrap().target.name(), "pool:*");
         for text in [
             "pool=5%",

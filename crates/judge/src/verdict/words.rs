@@ -5,7 +5,7 @@ use std::fmt;
 use ptmem_base::text::{count, shorten};
 use ptmem_base::units::{Size, format_percent};
 
-use super::{About, Bound, Check, CheckedFigures, GrownMost, Judgement, Level, Outcome};
+use super::{Bound, Check, CheckedFigures, GrownMost, Judgement, Level, LimitKind, Outcome};
 
 /// The answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
@@ -148,8 +148,8 @@ impl Judgement {
         }
         let more = self.count_exceeded(Level::Fail).saturating_sub(1);
         if self.verdict == Verdict::Regression && more > 0 {
-            let more = match check.about() {
-                About::Leaks => count(more as u64, "more leak", "more leaks"),
+            let more = match check.kind() {
+                LimitKind::Leaks => count(more as u64, "more leak", "more leaks"),
                 _ => count(more as u64, "more check fails", "more checks fail"),
             };
             line.push_str(&format!("; {more}"));
@@ -194,7 +194,7 @@ impl Judgement {
         }
         if let Some(words) = &check.figures.words {
             // Some words state the limit themselves.
-            let states_limit = matches!(check.about(), About::OutOfMemory | About::Headroom);
+            let states_limit = matches!(check.kind(), LimitKind::OutOfMemory | LimitKind::Headroom);
             let tells_limit = !states_limit && (check.outcome == Outcome::Exceeded || check.row.is_some());
             let allowed = if tells_limit { format!(", allowed {}", check.limit.text) } else { String::new() };
             return format!("{device}{words}{allowed}");
@@ -234,7 +234,7 @@ impl Judgement {
 
 /// All that a check without a subject of its own is about.
 fn all(check: &Check) -> String {
-    let is_of_all_phases = check.about() == About::Phases && check.of.pattern.is_none();
+    let is_of_all_phases = check.kind() == LimitKind::Phases && check.of.pattern.is_none();
     if is_of_all_phases { "outermost named phase".to_owned() } else { check.of.name().to_string() }
 }
 

@@ -10,18 +10,18 @@ pub(super) const SPAN: u64 = 1_000;
 
 /// A place or a length in a picture.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub(super) struct Place(pub(super) f64);
+pub(super) struct Coordinate(pub(super) f64);
 
 /// To a hundredth, without trailing zeros.
-impl std::fmt::Display for Place {
+impl std::fmt::Display for Coordinate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", (self.0 * 100.0).round() / 100.0 + 0.0)
     }
 }
 
 /// `part` of `whole` in units of a scale of `span`.
-pub(super) fn share(part: u64, whole: u64, span: u64) -> Place {
-    if whole == 0 { Place(0.0) } else { Place(part as f64 / whole as f64 * span as f64) }
+pub(super) fn share(part: u64, whole: u64, span: u64) -> Coordinate {
+    if whole == 0 { Coordinate(0.0) } else { Coordinate(part as f64 / whole as f64 * span as f64) }
 }
 
 /// A range of a scale.
@@ -33,9 +33,9 @@ pub(super) struct Domain {
 
 impl Domain {
     /// A value in units of a scale of `span`.
-    pub(super) fn place(&self, value: f64, span: u64) -> Place {
+    pub(super) fn place(&self, value: f64, span: u64) -> Coordinate {
         let part = (value - self.from) / (self.to - self.from).max(f64::MIN_POSITIVE);
-        Place(part.clamp(0.0, 1.0) * span as f64)
+        Coordinate(part.clamp(0.0, 1.0) * span as f64)
     }
 }
 
@@ -87,13 +87,13 @@ impl Axes {
     }
 
     /// The distance of a value from the top of the plot, in its own units.
-    pub(super) fn y(&self, bytes: u64) -> Place {
+    pub(super) fn y(&self, bytes: u64) -> Coordinate {
         share(self.top.saturating_sub(bytes), self.top, SPAN)
     }
 
     /// The distance of a value from the top of the picture, in pixels.
-    pub(super) fn down(&self, bytes: u64) -> Place {
-        Place(share(self.top.saturating_sub(bytes), self.top, self.height).0 + ABOVE as f64)
+    pub(super) fn down(&self, bytes: u64) -> Coordinate {
+        Coordinate(share(self.top.saturating_sub(bytes), self.top, self.height).0 + ABOVE as f64)
     }
 
     /// The place of the labels, in pixels from the top of the picture.
@@ -108,7 +108,13 @@ impl Axes {
 
     /// The chart: `lines` is stretched to the plot, `marks` lie over it and keep their size. Labels have their places in
     /// percent.
-    pub(super) fn plot(&self, description: &str, lines: &Markup, marks: &Markup, labels: &[(Place, String)]) -> Markup {
+    pub(super) fn plot(
+        &self,
+        description: &str,
+        lines: &Markup,
+        marks: &Markup,
+        labels: &[(Coordinate, String)],
+    ) -> Markup {
         html! {
             svg xmlns="http://www.w3.org/2000/svg" class=(self.class) width="100%" height=(self.total_height()) role="group"
                 aria-label=(description) {
@@ -118,7 +124,7 @@ impl Axes {
                     @for tick in ticks(self.top) {
                         @let y = self.down(tick);
                         line x1="0" x2="100%" y1=(y) y2=(y) {}
-                        text x="4" y=(Place(y.0 - 3.0)) { (tick_label(tick)) }
+                        text x="4" y=(Coordinate(y.0 - 3.0)) { (tick_label(tick)) }
                     }
                 }
                 (marks)
@@ -143,7 +149,7 @@ impl Axes {
                 @let y = self.down(memory);
                 g.failure {
                     line x1="0" x2="100%" y1=(y) y2=(y) {}
-                    text x="100%" dx="-4" y=(Place(y.0 - 4.0)) text-anchor="end" { (text) }
+                    text x="100%" dx="-4" y=(Coordinate(y.0 - 4.0)) text-anchor="end" { (text) }
                 }
             } @else {
                 g.failure { text x="100%" dx="-4" y="12" text-anchor="end" { (text) ", far above" } }
@@ -162,11 +168,11 @@ pub(super) fn short(text: &str) -> String {
 }
 
 /// Where labels are held: those near an edge begin or end there.
-fn anchor(at: Place) -> (Place, &'static str) {
+fn anchor(at: Coordinate) -> (Coordinate, &'static str) {
     match at.0 {
-        ..5.0 => (Place(0.0), "start"),
+        ..5.0 => (Coordinate(0.0), "start"),
         5.0..95.0 => (at, "middle"),
-        _ => (Place(100.0), "end"),
+        _ => (Coordinate(100.0), "end"),
     }
 }
 
@@ -220,7 +226,7 @@ mod tests {
         assert_eq!(share(1, 2, 100).to_string(), "50");
         assert_eq!(share(1, 0, 100).to_string(), "0");
         assert_eq!(Domain { from: -5.0, to: 15.0 }.place(0.0, 100).to_string(), "25");
-        assert_eq!(Place(-1.5).to_string(), "-1.5");
-        assert_eq!(Place(-0.001).to_string(), "0");
+        assert_eq!(Coordinate(-1.5).to_string(), "-1.5");
+        assert_eq!(Coordinate(-0.001).to_string(), "0");
     }
 }

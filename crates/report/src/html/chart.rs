@@ -6,8 +6,8 @@ use std::fmt::Write;
 use ptmem_trace::profile::Bucket;
 use ptmem_trace::stack::CATEGORIES;
 
-use super::axes::{Axes, Domain, Place, SPAN};
-use crate::picture::{Amounts, Curve, Picture, Spot};
+use super::axes::{Axes, Coordinate, Domain, SPAN};
+use crate::picture::{Amounts, Picture, SideCurves, Spot};
 
 /// The scale along the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -74,24 +74,24 @@ impl<'p> Chart<'p> {
     }
 
     /// The place of a moment along the chart, of `span`.
-    pub(super) fn x(&self, spot: &Spot, span: u64) -> Place {
+    pub(super) fn x(&self, spot: &Spot, span: u64) -> Coordinate {
         self.domain.place(self.axis.value(spot).map_or(self.domain.from, |value| value as f64), span)
     }
 
     /// The place of a value at a point of a curve.
-    fn place(&self, curve: &Curve, point: usize, bytes: u64) -> (Place, Place) {
+    fn place(&self, curve: &SideCurves, point: usize, bytes: u64) -> (Coordinate, Coordinate) {
         (self.x(&curve.points[point].spot, SPAN), self.axes.y(bytes))
     }
 
     /// The line of one counter.
-    pub(super) fn line(&self, curve: &Curve, value: impl Fn(usize) -> Option<u64>) -> String {
+    pub(super) fn line(&self, curve: &SideCurves, value: impl Fn(usize) -> Option<u64>) -> String {
         let places: Vec<(usize, u64)> = (0..curve.points.len()).filter_map(|at| Some((at, value(at)?))).collect();
         path(corners(&places).map(|(at, bytes)| self.place(curve, at, bytes)))
     }
 
     /// The areas of a curve, each from the bottom to the top of its part of the stack: the highest comes first, so that
     /// lower ones are painted over it.
-    pub(super) fn areas<'c>(&self, curve: &'c Curve) -> Vec<(&'c Amounts, String)> {
+    pub(super) fn areas<'c>(&self, curve: &'c SideCurves) -> Vec<(&'c Amounts, String)> {
         let mut top = vec![0_u64; curve.points.len()];
         let mut outlines = Vec::with_capacity(curve.areas.len());
         for area in &curve.areas {
@@ -106,7 +106,7 @@ impl<'p> Chart<'p> {
 }
 
 /// A line through places.
-pub(super) fn path(places: impl Iterator<Item = (Place, Place)>) -> String {
+pub(super) fn path(places: impl Iterator<Item = (Coordinate, Coordinate)>) -> String {
     let mut path = String::new();
     for (x, y) in places {
         let sign = if path.is_empty() { 'M' } else { 'L' };

@@ -3,14 +3,14 @@
 
 use maud::{Markup, html};
 use ptmem_base::units::Size;
-use ptmem_compare::leak::Point;
+use ptmem_compare::leak::SeriesPoint;
 
-use super::axes::{Axes, Place, SPAN, labelled, share, short};
+use super::axes::{Axes, Coordinate, SPAN, labelled, share, short};
 use super::chart::path;
 use super::parts;
 use crate::name::name;
 use crate::picture::Amounts;
-use crate::view::{Group, Row, Section, StepChart, Tone, Value, known_size};
+use crate::view::{Group, RowOfCells, Section, StepChart, Tone, Value, known_size};
 
 /// Heights of the plots of ranks, and of the bars and the lines of steps, in pixels.
 const RANKS: u64 = 100;
@@ -53,7 +53,7 @@ fn plot(axes: &Axes, description: &str, bars: &[Bar]) -> Markup {
             g.values {
                 @for (at, bar) in (0_u64..).zip(bars) {
                     @let y = axes.down(bar.bytes);
-                    text.value x=(format!("{}%", middle(at, count))) y=(Place(y.0 - 3.0)) text-anchor="middle" { (bar.value) }
+                    text.value x=(format!("{}%", middle(at, count))) y=(Coordinate(y.0 - 3.0)) text-anchor="middle" { (bar.value) }
                 }
             }
         }
@@ -64,7 +64,7 @@ fn plot(axes: &Axes, description: &str, bars: &[Bar]) -> Markup {
 }
 
 /// The middle of a bar, in percent.
-fn middle(at: u64, count: u64) -> Place {
+fn middle(at: u64, count: u64) -> Coordinate {
     share(at * 20 + 9, count * 20, 100)
 }
 
@@ -73,8 +73,8 @@ fn drawn(axes: &Axes, bar: &Bar, at: u64, count: u64) -> Markup {
     // A bar of nothing can be seen as well.
     let height = (whole - axes.y(bar.bytes).0).max(20.0);
     html! {
-        rect class=(format!("bar {}", bar.class).trim_end()) x=(share(at, count, SPAN)) y=(Place(whole - height))
-            width=(share(9, count * 10, SPAN)) height=(Place(height)) { title { (bar.title) } }
+        rect class=(format!("bar {}", bar.class).trim_end()) x=(share(at, count, SPAN)) y=(Coordinate(whole - height))
+            width=(share(9, count * 10, SPAN)) height=(Coordinate(height)) { title { (bar.title) } }
     }
 }
 
@@ -94,7 +94,7 @@ pub(super) fn of_ranks(group: &Group, sections: &[(&Group, &Section)]) -> Markup
 }
 
 /// The figure that the table is about as a bar.
-fn of_rank(group: &Group, row: &Row, main: usize, sections: &[(&Group, &Section)]) -> Option<Bar> {
+fn of_rank(group: &Group, row: &RowOfCells, main: usize, sections: &[(&Group, &Section)]) -> Option<Bar> {
     let label = row.cells.first()?.to_string();
     let texts = row.cells.iter().map(ToString::to_string).filter(|text| !text.is_empty());
     Some(Bar {
@@ -137,7 +137,7 @@ fn bars_of_steps(steps: &StepChart) -> Markup {
     }
 }
 
-fn bar(point: &Point, is_warm_up: bool) -> Bar {
+fn bar(point: &SeriesPoint, is_warm_up: bool) -> Bar {
     let value = known_size(point.allocated);
     let remark = if is_warm_up { ", warm-up" } else { "" };
     let label = point.name.to_string();
@@ -166,7 +166,7 @@ fn lines_of_steps(steps: &StepChart) -> Markup {
     let labelled = labelled(steps.points.len()).into_iter();
     let labels = labelled
         .filter_map(|at| Some((share(at as u64, last, 100), short(&name(&steps.points.get(at)?.name.to_string())))));
-    let labels: Vec<(Place, String)> = labels.collect();
+    let labels: Vec<(Coordinate, String)> = labels.collect();
     let description = format!("{} lines: {}, up to {}", shown.len(), steps.lines_title, Size(top));
     html! {
         figure.lines {

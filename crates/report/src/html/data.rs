@@ -7,14 +7,14 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use ptmem_base::json_writer::{list, object, one};
 use ptmem_base::sides::Side;
-use ptmem_compare::tree::Frame;
+use ptmem_compare::tree::CallFrame;
 use ptmem_trace::replay::{Position, PrivatePool};
 
 use super::chart::{Axis, Palette};
 use super::{flame, timeline};
 use crate::RenderOptions;
 use crate::name::name;
-use crate::picture::{Curve, FlameMoment, Node, Picture};
+use crate::picture::{FlameMoment, FlameNode, Picture, SideCurves};
 use crate::place::Place;
 use crate::source::Excerpt;
 use crate::view::{Group, Section};
@@ -55,7 +55,7 @@ fn categories(picture: &Picture) -> Vec<(String, usize)> {
 }
 
 object! {
-    CurveData<'a>(curve: &'a Curve) {
+    CurveData<'a>(curve: &'a SideCurves) {
         side: timeline::class(curve.side),
         label: curve.side.map_or("", Side::name),
         baseline: curve.baseline,
@@ -76,7 +76,7 @@ object! {
 }
 
 object! {
-    NodeData<'a>(node: &'a Node, picture: &'a Picture, options: &'a RenderOptions) {
+    NodeData<'a>(node: &'a FlameNode, picture: &'a Picture, options: &'a RenderOptions) {
         // The caller, null for the outermost.
         parent: node.parent,
         text: name(&node.frame.text()),
@@ -88,13 +88,13 @@ object! {
 }
 
 /// The line of a frame in the checkout.
-fn place(frame: &Frame, picture: &Picture, options: &RenderOptions) -> Option<Place> {
+fn place(frame: &CallFrame, picture: &Picture, options: &RenderOptions) -> Option<Place> {
     let recorded = picture.files.get(frame.path.as_ref()?)?;
     Some(Place { path: options.checkout.get(recorded)?.clone(), line: frame.line? })
 }
 
 /// The text of a line of the checkout.
-fn source(frame: &Frame, place: &Place, options: &RenderOptions) -> Option<String> {
+fn source(frame: &CallFrame, place: &Place, options: &RenderOptions) -> Option<String> {
     let lines = Excerpt::new(place, &frame.name, options)?.lines;
     let line = lines.into_iter().find(|line| line.is_marked)?;
     Some(name(ptmem_base::text::cut(line.text.trim(), LONGEST_LINE)))

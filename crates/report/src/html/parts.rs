@@ -7,7 +7,7 @@ use ptmem_judge::verdict::Verdict;
 use super::table::{badge, table};
 use crate::RenderOptions;
 use crate::name::name;
-use crate::view::{CheckLine, Explanation, Fact, Group, Remark, View, Way, arrows, capitalized};
+use crate::view::{CheckLine, Explanation, Fact, Group, Remark, View, WayToAccept, arrows, capitalized};
 
 /// The verdict in words, and the stack that explains it.
 pub(super) fn headline(view: &View, options: &RenderOptions) -> Markup {
@@ -116,7 +116,7 @@ pub(super) fn sentence(text: &str) -> String {
 }
 
 /// The ways to accept the growth that fails a gate.
-pub(super) fn acceptance(ways: &[Way]) -> Markup {
+pub(super) fn acceptance(ways: &[WayToAccept]) -> Markup {
     html! {
         section.acceptance aria-labelledby="accept" {
             h2 #accept { "How to accept the change" }

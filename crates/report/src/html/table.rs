@@ -6,7 +6,7 @@ use similar::ChangeTag;
 
 use crate::name::name;
 use crate::source::Excerpt;
-use crate::view::{Column, Label, Row, StackLine, Table, Tone, Value, arrows};
+use crate::view::{Column, InputName, RowOfCells, StackLine, Table, Tone, Value, arrows};
 
 /// Rows that are laid out when the page opens: the script draws the others as they come into view.
 const MOST_AT_ONCE: usize = 60;
@@ -70,7 +70,7 @@ fn has_names(table: &Table) -> bool {
     table.columns.last().is_some_and(|column| column.is_words && !column.head.is_empty())
 }
 
-fn line(table: &Table, row: &Row, shown: &[usize]) -> Markup {
+fn line(table: &Table, row: &RowOfCells, shown: &[usize]) -> Markup {
     html! {
         tr class=[tone(row)] data-rest=[row.others.map(|_| "1")] data-row=[row.in_picture] {
             @for &at in shown {
@@ -83,7 +83,7 @@ fn line(table: &Table, row: &Row, shown: &[usize]) -> Markup {
     }
 }
 
-fn tone(row: &Row) -> Option<&'static str> {
+fn tone(row: &RowOfCells) -> Option<&'static str> {
     if let Some(mark) = row.mark {
         return Some(mark.standing.name());
     }
@@ -98,7 +98,7 @@ fn tone(row: &Row) -> Option<&'static str> {
 }
 
 /// The last cell: a name with its remark and its frames.
-fn name_cell(row: &Row, value: &Value) -> Markup {
+fn name_cell(row: &RowOfCells, value: &Value) -> Markup {
     html! {
         @for _ in 0..row.depth.min(MOST_LEVELS) { span.indent {} }
         @if row.frames.is_empty() && row.details.is_empty() {
@@ -152,8 +152,8 @@ pub(super) fn badge(mark: Mark, limit: Option<&str>) -> Markup {
 /// A value in a cell.
 fn cell(value: &Value) -> Markup {
     match value {
-        Value::Label(Label { text, is_code: true, more }) => html! { code { (name(text)) } (more.to_string()) },
-        Value::Label(Label { text, is_code: false, .. }) => html! { (name(text)) },
+        Value::Label(InputName { text, is_code: true, more }) => html! { code { (name(text)) } (more.to_string()) },
+        Value::Label(InputName { text, is_code: false, .. }) => html! { (name(text)) },
         Value::Mark { mark, limit } => badge(*mark, limit.as_deref()),
         Value::Frames(frames) => html! {
             @for (at, frame) in frames.iter().enumerate() {

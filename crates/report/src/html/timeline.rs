@@ -6,10 +6,10 @@ use ptmem_base::text::thousands;
 use ptmem_base::units::{Size, whole};
 use ptmem_trace::stack::OTHER;
 
-use super::axes::{ABOVE, Domain, Place, SPAN};
+use super::axes::{ABOVE, Coordinate, Domain, SPAN};
 use super::chart::{Axis, Chart, LANE, MOST_LANES, PLOT, Palette};
 use crate::name::name;
-use crate::picture::{Band, Curve, Event, EventKind, Picture};
+use crate::picture::{Band, CurveEvent, EventKind, Picture, SideCurves};
 use crate::view::seconds;
 
 /// The figure of a device's curves with its legend, and places for the controls that the script makes.
@@ -65,7 +65,7 @@ fn legend(picture: &Picture) -> Markup {
 }
 
 /// An entry of the legend.
-struct Key {
+struct LegendEntry {
     /// The classes of its sample.
     class: String,
     text: String,
@@ -74,16 +74,16 @@ struct Key {
 }
 
 /// The entries of the legend: the lines of both sides, then each category, the lowest of the stack first.
-fn keys(picture: &Picture) -> Vec<Key> {
+fn keys(picture: &Picture) -> Vec<LegendEntry> {
     let mut keys = Vec::new();
     for curve in &picture.curves {
         let counters = ["allocated", "reserved"].into_iter().filter(|of| *of == "allocated" || curve.has_reserved());
-        keys.extend(counters.map(|counter| Key {
+        keys.extend(counters.map(|counter| LegendEntry {
             class: format!("{counter} {}", class(curve.side)),
             text: label(curve.side, counter),
             meaning: None,
         }));
-        keys.extend((!curve.pools.is_empty()).then(|| Key {
+        keys.extend((!curve.pools.is_empty()).then(|| LegendEntry {
             class: format!("pool {}", class(curve.side)),
             text: label(curve.side, "private pools"),
             meaning: Some(MEANING_OF_POOLS),
@@ -94,7 +94,7 @@ fn keys(picture: &Picture) -> Vec<Key> {
         picture.categories.iter().partition(|category| palette.colour(category) == Palette::SHARED);
     let areas = named.into_iter().map(|category| (palette.colour(category), name(category)));
     let others = (!shared.is_empty()).then(|| (Palette::SHARED, "other categories".to_owned()));
-    keys.extend(areas.chain(others).map(|(colour, text)| Key {
+    keys.extend(areas.chain(others).map(|(colour, text)| LegendEntry {
         class: format!("area c{colour}"),
         meaning: (text == OTHER).then_some(MEANING_OF_OTHER),
         text,
@@ -136,11 +136,11 @@ fn plot(chart: &Chart<'_>, description: &str) -> Markup {
     chart.axes.plot(description, &drawn, &marks, &labels(chart))
 }
 
-fn percent(place: Place) -> String {
+fn percent(place: Coordinate) -> String {
     format!("{place}%")
 }
 
-fn areas(chart: &Chart<'_>, curve: &Curve) -> Markup {
+fn areas(chart: &Chart<'_>, curve: &SideCurves) -> Markup {
     let palette = Palette::new(chart.picture);
     html! {
         g class=(format!("areas {}", class(curve.side))) {
@@ -151,7 +151,7 @@ fn areas(chart: &Chart<'_>, curve: &Curve) -> Markup {
     }
 }
 
-fn lines(chart: &Chart<'_>, curve: &Curve) -> Markup {
+fn lines(chart: &Chart<'_>, curve: &SideCurves) -> Markup {
     let side = class(curve.side);
     html! {
         @if let Some(bytes) = curve.baseline {
@@ -168,7 +168,7 @@ fn lines(chart: &Chart<'_>, curve: &Curve) -> Markup {
     }
 }
 
-fn mark(chart: &Chart<'_>, curve: &Curve, event: &Event) -> Markup {
+fn mark(chart: &Chart<'_>, curve: &SideCurves, event: &CurveEvent) -> Markup {
     let x = chart.x(&event.spot, 100);
     let y = chart.axes.down(event.bytes);
     let side = class(curve.side);
@@ -185,7 +185,7 @@ fn mark(chart: &Chart<'_>, curve: &Curve, event: &Event) -> Markup {
             EventKind::AllocatedPeak => {
                 g class=(format!("peak {side}")) {
                     circle cx=(percent(x)) cy=(y) r="4" { title { (text) } }
-                    text x=(percent(x)) dx=(shift) y=(Place(y.0 + lift)) text-anchor=(anchor) { (text) }
+                    text x=(percent(x)) dx=(shift) y=(Coordinate(y.0 + lift)) text-anchor=(anchor) { (text) }
                 }
             }
             EventKind::ReservedPeak => {
@@ -197,7 +197,7 @@ fn mark(chart: &Chart<'_>, curve: &Curve, event: &Event) -> Markup {
 
 fn phase(chart: &Chart<'_>, band: &Band) -> Markup {
     let from = chart.x(&band.from, 100);
-    let width = Place((chart.x(&band.to, 100).0 - from.0).max(0.0));
+    let width = Coordinate((chart.x(&band.to, 100).0 - from.0).max(0.0));
     let y = ABOVE + PLOT + 2 + u64::from(band.depth) * LANE;
     html! {
         svg.phase x=(percent(from)) y=(y) width=(percent(width)) height=(LANE - 2) {
@@ -209,10 +209,10 @@ fn phase(chart: &Chart<'_>, band: &Band) -> Markup {
 }
 
 /// The labels along the recording.
-fn labels(chart: &Chart<'_>) -> Vec<(Place, String)> {
+fn labels(chart: &Chart<'_>) -> Vec<(Coordinate, String)> {
     let Domain { from, to } = chart.domain;
     let parts = [0.0, 0.25, 0.5, 0.75, 1.0].into_iter();
-    parts.map(|part| (Place(part * 100.0), label_of(chart.axis, from + (to - from) * part, to - from))).collect()
+    parts.map(|part| (Coordinate(part * 100.0), label_of(chart.axis, from + (to - from) * part, to - from))).collect()
 }
 
 fn label_of(axis: Axis, value: f64, span: f64) -> String {

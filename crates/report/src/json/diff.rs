@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use ptmem_compare::diff::cause::{Cause, Share};
+use ptmem_compare::diff::cause::{Cause, EditShare};
 use ptmem_compare::diff::{Apart, CategoryChange, ComparedPlaces, DeviceDiff, Diff, PhaseRow, Row, RowLine};
 use ptmem_compare::patch::Edit;
-use ptmem_compare::tree::{self, Layout, of_diff};
+use ptmem_compare::tree::{self, TreeLayout, of_diff};
 use ptmem_judge::verdict::{Comparison, Judged};
 
 use super::shared::{
-    ChangeReport, CheckReport, Frames, Lines, Metrics, PoolReport, SidedDiagnostic, SourceReport, Tool,
+    ChangeReport, CheckReport, JsonFrames, Metrics, PoolReport, SidedDiagnostic, SourceReport, Tool, TreeLines,
 };
 use crate::RenderOptions;
 use crate::view::pools::{PoolChange, paired};
@@ -70,9 +70,9 @@ fn rows(device: &DeviceDiff, comparison: &Comparison, has_stacks: bool, options:
     options.listed(comparison, device)
 }
 
-fn lines(device: &DeviceDiff, diff: &Diff, tree: &tree::TreeOptions, top: usize) -> Lines {
-    let layout = Layout { top, least: 1, changes: true, fold: false };
-    Lines { tree: of_diff(device, diff.profiles.after.options.group_by, &diff.codes(), tree), layout }
+fn lines(device: &DeviceDiff, diff: &Diff, tree: &tree::TreeOptions, top: usize) -> TreeLines {
+    let layout = TreeLayout { top, least: 1, changes: true, fold: false };
+    TreeLines { tree: of_diff(device, diff.profiles.after.options.group_by, &diff.codes(), tree), layout }
 }
 
 object! {
@@ -94,7 +94,7 @@ object! {
 
 object! {
     /// An edit: a line that was added or removed, or a package of another version.
-    EditReport<'a>(edit: &'a Edit, cause: &'a Cause, share: Option<&'a Share>) {
+    EditReport<'a>(edit: &'a Edit, cause: &'a Cause, share: Option<&'a EditShare>) {
         // Whether the report names it first.
         leads: cause.leading().is_some_and(|lead| std::ptr::eq(&raw const cause.edits[lead.edit], edit)),
         kind: edit.kind.name(),
@@ -153,9 +153,9 @@ object! {
         lines: list(row.lines.all.iter().map(SummedReport)),
         // Types and shapes of the tensors that the row consists of.
         shapes?: (!row.shapes.is_empty()).then(|| list(row.shapes.iter().map(SummedReport))),
-        frames: Frames::of(&comparison.diff.profiles.after.tables, row.stack.after),
-        forward_frames: Frames::forward(&comparison.diff.profiles.after.tables, row.stack.after),
-        before_frames: Frames::of(&comparison.diff.profiles.before.tables, row.stack.before),
+        frames: JsonFrames::of(&comparison.diff.profiles.after.tables, row.stack.after),
+        forward_frames: JsonFrames::forward(&comparison.diff.profiles.after.tables, row.stack.after),
+        before_frames: JsonFrames::of(&comparison.diff.profiles.before.tables, row.stack.before),
     }
 }
 

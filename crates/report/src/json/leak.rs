@@ -1,13 +1,13 @@
 //! `ptmem.leak/1`: what grows over a series of snapshots, or over the steps of one.
 
 use ptmem_base::text::printable;
-use ptmem_compare::leak::{DeviceLeaks, Leak, Mode, Point, Search};
+use ptmem_compare::leak::{DeviceLeaks, Leak, Mode, Search, SeriesPoint};
 use ptmem_judge::verdict::{Judged, JudgedSearch, LeakGate};
-use ptmem_trace::phase::steps::How;
+use ptmem_trace::phase::steps::FoundBy;
 use ptmem_trace::profile::{Bucket, Source};
 use serde::Serialize;
 
-use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, Tool};
+use super::shared::{BudgetReport, CheckReport, DiagnosticReport, JsonFrames, Tool};
 use ptmem_base::json_writer::{list, object};
 
 object! {
@@ -26,11 +26,11 @@ object! {
         totals: worst_device(findings).map(|device| device.growth).unwrap_or_default(),
         devices: list(searches(findings).flat_map(|of| of.devices.iter().map(|device| DeviceReport(device, of.rank)))),
         checks: list(findings.iter().flat_map(|of| {
-            of.judgement.checks.iter().map(|check| OfRank { rank: of.search.rank, report: CheckReport(check) })
+            of.judgement.checks.iter().map(|check| ReportOfRank { rank: of.search.rank, report: CheckReport(check) })
         })),
         diagnostics: list(findings.iter().flat_map(|of| {
             let found = of.diagnostics().into_iter();
-            found.map(|(_, found)| OfRank { rank: of.search.rank, report: DiagnosticReport(found) })
+            found.map(|(_, found)| ReportOfRank { rank: of.search.rank, report: DiagnosticReport(found) })
         })),
     }
 }
@@ -55,7 +55,7 @@ object! {
 }
 
 object! {
-    StepReport<'a>(point: &'a Point) {
+    StepReport<'a>(point: &'a SeriesPoint) {
         name: point.name,
         allocated_end: point.allocated,
         reserved_end: point.reserved,
@@ -82,8 +82,8 @@ object! {
         steps_judged: leak.judged,
         end: leak.end.bytes,
         end_blocks: leak.end.blocks,
-        frames: Frames::of(search.tables(), leak.stack),
-        forward_frames: Frames::forward(search.tables(), leak.stack),
+        frames: JsonFrames::of(search.tables(), leak.stack),
+        forward_frames: JsonFrames::forward(search.tables(), leak.stack),
     }
 }
 
@@ -102,18 +102,18 @@ object! {
 }
 
 /// How the steps were found.
-fn steps_by(how: &How) -> String {
+fn steps_by(how: &FoundBy) -> String {
     match how {
-        How::Named(pattern) => printable(pattern),
-        How::Recurring(label) => format!("recurring: {}", printable(label)),
-        How::Called(module) => format!("calls: {}", printable(module)),
-        How::Windows => "windows".to_owned(),
+        FoundBy::Named(pattern) => printable(pattern),
+        FoundBy::Recurring(label) => format!("recurring: {}", printable(label)),
+        FoundBy::Called(module) => format!("calls: {}", printable(module)),
+        FoundBy::Windows => "windows".to_owned(),
     }
 }
 
 /// The report of something that concerns a rank.
 #[derive(Serialize)]
-struct OfRank<T> {
+struct ReportOfRank<T> {
     rank: Option<u64>,
     #[serde(flatten)]
     report: T,

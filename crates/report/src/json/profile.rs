@@ -1,6 +1,6 @@
 //! `ptmem.profile/1`: the figures of one snapshot, with the checks of absolute limits where there are any.
 
-use ptmem_compare::tree::{self, Layout, of_device};
+use ptmem_compare::tree::{self, TreeLayout, of_device};
 use ptmem_judge::verdict::{Judgement, diagnostics_of_snapshot};
 use ptmem_trace::profile::{
     Bucket, DeviceProfile, HeldLine, HeldLines, Interval, Occurrence, PrivatePool, Profile, StackTotal,
@@ -8,7 +8,9 @@ use ptmem_trace::profile::{
 use ptmem_trace::replay::{Counter, Figures, Fragmentation, HistoryKind, Oom};
 use serde::Serialize;
 
-use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, Lines, PoolReport, SourceReport, Tool};
+use super::shared::{
+    BudgetReport, CheckReport, DiagnosticReport, JsonFrames, PoolReport, SourceReport, Tool, TreeLines,
+};
 use crate::{RenderOptions, known};
 use ptmem_base::json_writer::{list, object};
 
@@ -85,9 +87,9 @@ fn stacks(
     with_lines.collect()
 }
 
-fn lines(device: &DeviceProfile, profile: &Profile, tree: &tree::TreeOptions, top: usize) -> Lines {
-    let layout = Layout { top, least: 0, changes: false, fold: false };
-    Lines { tree: of_device(device, profile.options.group_by, &profile.code(), tree), layout }
+fn lines(device: &DeviceProfile, profile: &Profile, tree: &tree::TreeOptions, top: usize) -> TreeLines {
+    let layout = TreeLayout { top, least: 0, changes: false, fold: false };
+    TreeLines { tree: of_device(device, profile.options.group_by, &profile.code(), tree), layout }
 }
 
 /// The event of the requested moment. The dump is not an event: the last event is the nearest.
@@ -128,13 +130,13 @@ struct OomReport<'a> {
     oom: Oom,
     demand: Option<u64>,
     fragmentation: Option<u64>,
-    frames: Frames<'a>,
+    frames: JsonFrames<'a>,
 }
 
 impl<'a> OomReport<'a> {
     fn new(device: &DeviceProfile, profile: &'a Profile, index: usize, oom: &Oom) -> Self {
         let stack = device.failed_stacks.get(index).copied().flatten().filter(|_| index < MOST_FAILED_STACKS);
-        let frames = Frames::of(&profile.tables, stack);
+        let frames = JsonFrames::of(&profile.tables, stack);
         Self { oom: *oom, demand: oom.demand(), fragmentation: oom.fragmentation(), frames }
     }
 }
@@ -162,8 +164,8 @@ object! {
         lines: list(lines.all.iter().map(LineReport)),
         // Types and shapes of the tensors that the row consists of, at the requested moment.
         shapes?: (!total.shapes.is_empty()).then(|| list(total.shapes.iter().map(LineReport))),
-        frames: Frames::of(&profile.tables, total.stack()),
-        forward_frames: Frames::forward(&profile.tables, total.stack()),
+        frames: JsonFrames::of(&profile.tables, total.stack()),
+        forward_frames: JsonFrames::forward(&profile.tables, total.stack()),
     }
 }
 

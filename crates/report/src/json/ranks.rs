@@ -5,7 +5,7 @@ use ptmem_trace::profile::{Bucket, StackTotal};
 
 use super::has_stacks;
 use super::profile::ProfileReport;
-use super::shared::{CheckReport, PlaceInJob, SidedDiagnostic, Tool, Values};
+use super::shared::{CheckReport, MetricValues, PlaceInJob, SidedDiagnostic, Tool};
 use crate::RenderOptions;
 use crate::ranks::{self, Others, Shown};
 use ptmem_base::json_writer::{list, object};
@@ -38,7 +38,7 @@ object! {
         ..PlaceInJob(line.of.member.as_ref()),
         device: line.device.map(|device| device.device),
         verdict: line.of.judgement.as_ref().map(|judgement| judgement.verdict.name()),
-        ..Values(line.device),
+        ..MetricValues(line.device),
     }
 }
 

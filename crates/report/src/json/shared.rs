@@ -6,7 +6,7 @@ use ptmem_base::diagnostic::Diagnostic;
 use ptmem_base::units::percent;
 use ptmem_compare::budget::DeviceBudget;
 use ptmem_compare::diff::{Change, DeviceDiff, Metric, Side, Sides};
-use ptmem_compare::tree::{Layout, Tree, TreeLine};
+use ptmem_compare::tree::{Tree, TreeLayout, TreeLine};
 use ptmem_judge::verdict::{Check, Member};
 use ptmem_snapshot::snapshot::{FrameId, StackId, Tables};
 use ptmem_trace::profile::{DeviceProfile, PrivatePool, Profile, RunFacts, others};
@@ -102,12 +102,12 @@ object! {
 const MOST_FRAME_TEXT: usize = 1 << 20;
 
 /// The frames of a stack, innermost first.
-pub(super) struct Frames<'a> {
+pub(super) struct JsonFrames<'a> {
     tables: &'a Tables,
     ids: &'a [FrameId],
 }
 
-impl<'a> Frames<'a> {
+impl<'a> JsonFrames<'a> {
     /// Its own frames; empty without a stack.
     pub(super) fn of(tables: &'a Tables, stack: Option<StackId>) -> Self {
         Self { tables, ids: stack.map(|stack| tables.stack(stack)).unwrap_or_default() }
@@ -124,7 +124,7 @@ impl<'a> Frames<'a> {
     }
 }
 
-impl Serialize for Frames<'_> {
+impl Serialize for JsonFrames<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut text = 0;
         let fit = self.ids.iter().take_while(|id| {
@@ -195,9 +195,9 @@ impl Serialize for Metrics<'_> {
 }
 
 /// Every metric of one device, by name, in the order of [`Metric::ALL`]; null where it is not known.
-pub(super) struct Values<'a>(pub(super) Option<&'a DeviceProfile>);
+pub(super) struct MetricValues<'a>(pub(super) Option<&'a DeviceProfile>);
 
-impl Object for Values<'_> {
+impl Object for MetricValues<'_> {
     fn fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         let value = |metric| self.0.and_then(|device| known::value(metric, device));
         Metric::ALL.into_iter().try_for_each(|metric| map.serialize_entry(&metric.key(), &value(metric)))
@@ -206,12 +206,12 @@ impl Object for Values<'_> {
 
 /// The lines of a call tree as a flat list, of which each frame has at most `top` callees: nesting would be as deep as the stacks of
 /// the input.
-pub(super) struct Lines {
+pub(super) struct TreeLines {
     pub(super) tree: Tree,
-    pub(super) layout: Layout,
+    pub(super) layout: TreeLayout,
 }
 
-impl Serialize for Lines {
+impl Serialize for TreeLines {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let lines = self.tree.lines(self.layout);
         serializer.collect_seq(lines.iter().map(|line| LineReport(line, self.layout.changes)))

@@ -1,7 +1,7 @@
 //! `ptmem.suite/1`: several comparisons, and what holds for the ranks of a job together.
 
 use ptmem_compare::diff::{Row, RowKind};
-use ptmem_judge::verdict::{Comparison, Gate, Headline, Job, Missing};
+use ptmem_judge::verdict::{Comparison, Gate, Headline, Job, MissingRank};
 
 use super::diff::DiffReport;
 use super::has_stacks;
@@ -69,7 +69,7 @@ object! {
 }
 
 object! {
-    MissingReport<'a>(missing: &'a Missing) {
+    MissingReport<'a>(missing: &'a MissingRank) {
         name: missing.member.label,
         ..PlaceInJob(Some(&missing.member)),
         side: missing.side.name(),

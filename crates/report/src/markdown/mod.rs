@@ -14,11 +14,11 @@ use unicode_width::UnicodeWidthStr;
 
 use super::sparkline::sparkline;
 use super::view::{
-    CheckLine, Content, Curve, Explanation, Fact, Group, Remark, Source, View, Way, arrows, capitalized,
+    CheckLine, Content, Curve, Explanation, Fact, Group, Remark, SourceFile, View, WayToAccept, arrows, capitalized,
 };
 use super::{DEFAULT_KEY, MOST_COMMENT_BYTES, RenderOptions};
 use escape::{block, code, prose, sentence};
-use page::Page;
+use page::MarkdownPage;
 use table::icon;
 
 /// Columns of a curve.
@@ -46,10 +46,10 @@ const MOST_SECTIONS: usize = 4;
 const LEAST_SECTION: usize = 1024;
 
 /// A page with the verdict, the commit and the run.
-fn begin(view: &View, options: &RenderOptions) -> Page {
+fn begin(view: &View, options: &RenderOptions) -> MarkdownPage {
     let key = options.markdown.comment_key.as_deref().unwrap_or(DEFAULT_KEY);
     let mut page =
-        Page::new(format!("<!-- ptmem:{key} -->\n"), options.markdown.max_bytes.unwrap_or(MOST_COMMENT_BYTES));
+        MarkdownPage::new(format!("<!-- ptmem:{key} -->\n"), options.markdown.max_bytes.unwrap_or(MOST_COMMENT_BYTES));
     page.run.clone_from(&options.run);
     heading(&mut page, view, options);
     surroundings(&mut page, view, options);
@@ -108,7 +108,7 @@ pub(super) fn render(view: &View, options: &RenderOptions) -> String {
 }
 
 /// Writes which commit the report is of, in which run, and who approved what it found.
-fn surroundings(page: &mut Page, view: &View, options: &RenderOptions) {
+fn surroundings(page: &mut MarkdownPage, view: &View, options: &RenderOptions) {
     if let Some(run) = &options.run {
         let commit = format!("[`{}`]({})", run.short_commit(), run.commit_address());
         page.add(&format!("\nGPU memory at commit {commit}, [log of the run]({})\n", run.log));
@@ -119,8 +119,8 @@ fn surroundings(page: &mut Page, view: &View, options: &RenderOptions) {
 }
 
 /// Writes how to accept the growth, folded away.
-fn acceptance(page: &mut Page, ways: &[Way]) {
-    let pieces = ways.iter().map(|Way { sentence: text, lines, language }| {
+fn acceptance(page: &mut MarkdownPage, ways: &[WayToAccept]) {
+    let pieces = ways.iter().map(|WayToAccept { sentence: text, lines, language }| {
         let lines = if lines.is_empty() { ".\n".to_owned() } else { format!(":\n\n{}", block(language, lines)) };
         format!("\n{}{lines}", sentence(text))
     });
@@ -129,7 +129,7 @@ fn acceptance(page: &mut Page, ways: &[Way]) {
 
 /// The curves of the worst device as a chart. They come last,
 /// because everything else has priority when space is limited.
-fn chart_of_worst(page: &mut Page, view: &View) {
+fn chart_of_worst(page: &mut MarkdownPage, view: &View) {
     let sections = view.sections();
     let Some((group, section)) = sections.first() else { return };
     let Some(timeline) = chart::timeline_of(section) else { return };
@@ -141,7 +141,7 @@ fn chart_of_worst(page: &mut Page, view: &View) {
     page.details(&summary, |page| _ = page.add(&format!("\n{}", chart::chart(timeline))));
 }
 
-fn heading(page: &mut Page, view: &View, options: &RenderOptions) {
+fn heading(page: &mut MarkdownPage, view: &View, options: &RenderOptions) {
     let Some(headline) = &view.headline else {
         page.add(&format!("### GPU memory of {}\n", code(cut(view.first_path(), LONGEST_PATH))));
         return;
@@ -166,7 +166,7 @@ fn heading(page: &mut Page, view: &View, options: &RenderOptions) {
     }
 }
 
-fn explain(page: &mut Page, explanation: &Explanation, options: &RenderOptions) {
+fn explain(page: &mut MarkdownPage, explanation: &Explanation, options: &RenderOptions) {
     let manner = explanation.manner.iter().map(|manner| format!(", {}", arrows(manner))).collect::<String>();
     let kind = explanation.kind.name();
     let label = code(&explanation.label);
@@ -182,7 +182,7 @@ fn scope(group: &Group) -> String {
     group.name.iter().map(|name| format!("{}: ", prose(cut(name, LONGEST_NAME)))).collect()
 }
 
-fn checks(page: &mut Page, group: &Group, lines: &[CheckLine]) {
+fn checks(page: &mut MarkdownPage, group: &Group, lines: &[CheckLine]) {
     let scope = scope(group);
     let shown = lines.iter().take(MOST_CHECKS);
     let shown = shown.map(|check| {
@@ -195,7 +195,7 @@ fn checks(page: &mut Page, group: &Group, lines: &[CheckLine]) {
 }
 
 /// The devices, the worst first; those without a reason for concern folded away.
-fn sections(page: &mut Page, view: &View) {
+fn sections(page: &mut MarkdownPage, view: &View) {
     let all = view.sections();
     let is_compared = view.groups.iter().any(Group::is_compared);
     let has_names = all.len() > 1 || view.overview.is_some() || !is_compared;
@@ -217,7 +217,7 @@ fn sections(page: &mut Page, view: &View) {
     }
 }
 
-fn content(page: &mut Page, content: &Content) {
+fn content(page: &mut MarkdownPage, content: &Content) {
     match content {
         Content::Facts(of_section) => facts(page, of_section),
         Content::Table(table) => table::write(page, table),
@@ -237,7 +237,7 @@ fn content(page: &mut Page, content: &Content) {
 }
 
 /// Facts as a list; those of several lines as a list of their own.
-fn facts(page: &mut Page, facts: &[Fact]) {
+fn facts(page: &mut MarkdownPage, facts: &[Fact]) {
     let mut piece = String::new();
     let mut is_list = false;
     for Fact { name, lines, .. } in facts {
@@ -256,7 +256,7 @@ fn facts(page: &mut Page, facts: &[Fact]) {
     page.add(&piece);
 }
 
-fn timeline(page: &mut Page, curves: &[Curve]) {
+fn timeline(page: &mut MarkdownPage, curves: &[Curve]) {
     let lines: Vec<_> = curves.iter().map(|curve| line_of(curve, chart::top(curves))).collect();
     page.add(&format!("\n{}", block("text", &lines)));
 }
@@ -271,7 +271,7 @@ fn line_of(curve: &Curve, top: u64) -> String {
 }
 
 /// The remarks that no reader needs for the verdict, folded away.
-fn notes(page: &mut Page, group: &Group) {
+fn notes(page: &mut MarkdownPage, group: &Group) {
     let folded = group.folded_remarks();
     if !folded.is_empty() {
         page.details(&count(folded.len() as u64, "note", "notes"), |page| quotes(page, group, &folded));
@@ -283,7 +283,7 @@ fn others(group: &Group) -> Vec<&Remark> {
     group.open_remarks().into_iter().filter(|remark| !remark.code.is_announced()).collect()
 }
 
-fn quotes(page: &mut Page, group: &Group, remarks: &[&Remark]) {
+fn quotes(page: &mut MarkdownPage, group: &Group, remarks: &[&Remark]) {
     let shown = page.add_all(remarks.iter().map(|remark| quote(remark, &scope(group))));
     page.more(remarks.len() - shown, "remark");
 }
@@ -297,7 +297,7 @@ fn quote(remark: &Remark, scope: &str) -> String {
 }
 
 /// The files, where there is one group of them, and the version.
-fn footer(page: &mut Page, view: &View) {
+fn footer(page: &mut MarkdownPage, view: &View) {
     let sources = match &view.groups[..] {
         [only] => only.sources.iter().map(source).collect(),
         _ => String::new(),
@@ -305,7 +305,7 @@ fn footer(page: &mut Page, view: &View) {
     page.add(&format!("\n<sub>{sources}ptmem {}</sub>\n", env!("CARGO_PKG_VERSION")));
 }
 
-fn source(source: &Source) -> String {
+fn source(source: &SourceFile) -> String {
     let side = source.side.map(|side| format!("{side} ")).unwrap_or_default();
     format!("{side}{} ({}) · ", code(cut(&source.path, LONGEST_PATH)), source.amount)
 }

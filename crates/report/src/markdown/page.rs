@@ -12,7 +12,7 @@ const RESERVE: usize = 512;
 const MORE: usize = 128;
 
 /// A text that grows up to a limit.
-pub(super) struct Page {
+pub(super) struct MarkdownPage {
     pub(super) text: String,
     limit: usize,
     /// The run that makes the report.
@@ -27,7 +27,7 @@ pub(super) fn link(run: Option<&CiRun>, text: String, site: Option<&Site>) -> St
     }
 }
 
-impl Page {
+impl MarkdownPage {
     /// A page of at most `limit` bytes that begins with a text.
     pub(super) fn new(text: String, limit: usize) -> Self {
         Self { text, limit, run: None }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn pages_are_cut_between_pieces() {
-        let mut page = Page::new(String::new(), 2000);
+        let mut page = MarkdownPage::new(String::new(), 2000);
         page.details("rows", |page| {
             let added = page.add_all((0..1000).map(|i| format!("row {i}\n")));
             page.more(1000 - added, "row");
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn half_a_page_leaves_the_other_half() {
-        let mut page = Page::new(String::new(), 4096);
+        let mut page = MarkdownPage::new(String::new(), 4096);
         page.half(|page| assert_eq!(page.add_all(std::iter::repeat_n("x".repeat(512), 100)), 3));
         assert!(page.add(&"x".repeat(2000)));
     }

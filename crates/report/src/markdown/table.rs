@@ -6,9 +6,9 @@ use ptmem_trace::stack::More;
 
 use super::LONGEST_NAME;
 use super::escape::{block, code, prose, sentence, unbroken};
-use super::page::{Page, link};
+use super::page::{MarkdownPage, link};
 use crate::CiRun;
-use crate::view::{Aside, Label, Row, Table, TreeFrame, Value};
+use crate::view::{Aside, InputName, RowOfCells, Table, TreeFrame, Value};
 
 /// Columns of a chain of frames.
 const WIDEST_FRAMES: usize = 100;
@@ -20,9 +20,9 @@ const MOST_FRAMES: usize = 64;
 const MOST_LEVELS: usize = 16;
 
 /// Writes a table with its title. Irrelevant rows are folded away.
-pub(super) fn write(page: &mut Page, table: &Table) {
-    let rows: Vec<&Row> = table.rows.iter().filter(|row| row.aside == Aside::Not).collect();
-    let aside: Vec<&Row> = table.rows.iter().filter(|row| row.aside != Aside::Not).collect();
+pub(super) fn write(page: &mut MarkdownPage, table: &Table) {
+    let rows: Vec<&RowOfCells> = table.rows.iter().filter(|row| row.aside == Aside::Not).collect();
+    let aside: Vec<&RowOfCells> = table.rows.iter().filter(|row| row.aside != Aside::Not).collect();
     let is_all_aside = rows.is_empty() && !aside.is_empty();
     let total = if table.total.is_empty() { String::new() } else { format!(" ({})", prose(&table.total)) };
     if let Some(title) = table.title.as_ref().filter(|_| !is_all_aside) {
@@ -47,14 +47,14 @@ pub(super) fn write(page: &mut Page, table: &Table) {
 }
 
 /// Writes the frames of rows.
-fn write_stacks(page: &mut Page, table: &Table) {
-    let with_frames: Vec<&Row> = table.rows.iter().filter(|row| !row.frames.is_empty()).collect();
+fn write_stacks(page: &mut MarkdownPage, table: &Table) {
+    let with_frames: Vec<&RowOfCells> = table.rows.iter().filter(|row| !row.frames.is_empty()).collect();
     let shown = page.add_all(with_frames.iter().map(|row| call_stack(row)));
     page.more(with_frames.len() + table.without_frames - shown, "stack");
 }
 
 /// The lines that a row sums, the source there, and its frames.
-fn call_stack(row: &Row) -> String {
+fn call_stack(row: &RowOfCells) -> String {
     let [amount, name] = row.amount_and_name();
     let summed: String = row.summed.iter().map(|[amount, name]| format!("- {amount} {}\n", cell(name))).collect();
     let gap = if summed.is_empty() { "" } else { "\n" };
@@ -67,7 +67,7 @@ fn call_stack(row: &Row) -> String {
 }
 
 /// Adds the rows that fit, and the number of things that the others stand for.
-fn write_rows(page: &mut Page, table: &Table, rows: &[&Row]) {
+fn write_rows(page: &mut MarkdownPage, table: &Table, rows: &[&RowOfCells]) {
     let header = header(table);
     let run = page.run.clone();
     let pieces = rows.iter().enumerate().map(|(at, row)| {
@@ -79,7 +79,7 @@ fn write_rows(page: &mut Page, table: &Table, rows: &[&Row]) {
 }
 
 /// The number of things that rows represent.
-fn number(rows: &[&Row]) -> usize {
+fn number(rows: &[&RowOfCells]) -> usize {
     rows.iter().map(|row| row.others.unwrap_or(1)).sum()
 }
 
@@ -89,7 +89,7 @@ fn header(table: &Table) -> String {
     format!("| {} |\n|{}", heads.join(" | "), aligned.collect::<String>())
 }
 
-fn line(run: Option<&CiRun>, table: &Table, row: &Row) -> String {
+fn line(run: Option<&CiRun>, table: &Table, row: &RowOfCells) -> String {
     let last = row.cells.len().saturating_sub(1);
     let cells = row.cells.iter().zip(&table.columns).enumerate().map(|(at, (value, column))| match value {
         value if at == last => name(run, row, value),
@@ -101,7 +101,7 @@ fn line(run: Option<&CiRun>, table: &Table, row: &Row) -> String {
 }
 
 /// The last cell of a row: its name, with the results of the checks.
-fn name(run: Option<&CiRun>, row: &Row, value: &Value) -> String {
+fn name(run: Option<&CiRun>, row: &RowOfCells, value: &Value) -> String {
     // Spaces at the beginning of a cell would be lost, and the cell is not code.
     let indent = "\u{2003}".repeat(row.depth.min(MOST_LEVELS));
     let mark = row.mark.map(|mark| format!("{} ", icon(mark))).unwrap_or_default();
@@ -114,8 +114,8 @@ fn name(run: Option<&CiRun>, row: &Row, value: &Value) -> String {
 
 fn cell(value: &Value) -> String {
     match value {
-        Value::Label(Label { text, is_code: true, .. }) => code(text),
-        Value::Label(Label { text, is_code: false, .. }) => prose(cut(text, LONGEST_NAME)),
+        Value::Label(InputName { text, is_code: true, .. }) => code(text),
+        Value::Label(InputName { text, is_code: false, .. }) => prose(cut(text, LONGEST_NAME)),
         Value::Frames(frames) => code(&shorten(&chain(frames), WIDEST_FRAMES)),
         Value::Mark { mark, limit } => outcome(*mark, limit.as_deref()),
         value => unbroken(&prose(&value.with_arrow())),

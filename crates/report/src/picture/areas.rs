@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ptmem_trace::profile::Bucket;
 use ptmem_trace::replay::Position;
 
-use super::curve::{Curve, SpotValue};
+use super::curve::{SideCurves, SpotValue};
 use super::record::Past;
 
 /// Categories whose memory stays through a step, the lowest first. Below them lies what is older than the recording.
@@ -35,7 +35,7 @@ pub(super) fn areas(past: &Past<'_>, names: &[String], points: &[SpotValue]) -> 
 
 /// Stacks the areas of all curves in the same order: memory that stays at the bottom, then the largest. Returns that
 /// order.
-pub(super) fn stack(curves: &mut [Curve]) -> Vec<String> {
+pub(super) fn stack(curves: &mut [SideCurves]) -> Vec<String> {
     let mut highest: BTreeMap<&str, u64> = BTreeMap::new();
     for area in curves.iter().flat_map(|curve| &curve.areas) {
         let most = highest.entry(&area.name).or_default();
@@ -62,9 +62,9 @@ fn layer(name: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn curve(areas: &[(&str, [u64; 2])]) -> Curve {
+    fn curve(areas: &[(&str, [u64; 2])]) -> SideCurves {
         let areas = areas.iter().map(|(name, bytes)| Amounts { name: (*name).to_owned(), bytes: bytes.to_vec() });
-        Curve {
+        SideCurves {
             side: None,
             points: Vec::new(),
             is_coarse: false,

@@ -24,7 +24,7 @@ const PARTS: usize = 160;
 
 /// The curves of one side.
 #[derive(Debug)]
-pub(crate) struct Curve {
+pub(crate) struct SideCurves {
     /// Its side; `None` where there is only one.
     pub side: Option<Side>,
     /// The counters over the recording, in order.
@@ -35,7 +35,7 @@ pub(crate) struct Curve {
     /// Bytes allocated at the start.
     pub baseline: Option<u64>,
     /// The peaks and the failed allocations.
-    pub events: Vec<Event>,
+    pub events: Vec<CurveEvent>,
     /// Named parts of the history.
     pub bands: Vec<Band>,
     /// The allocated memory at the points by what it is for, the lowest of the stack first.
@@ -44,7 +44,7 @@ pub(crate) struct Curve {
     pub pools: Vec<PrivatePool>,
 }
 
-impl Curve {
+impl SideCurves {
     /// Whether the reserved bytes are known at any point.
     pub(crate) fn has_reserved(&self) -> bool {
         self.points.iter().any(|point| point.reserved.is_some())
@@ -78,7 +78,7 @@ pub(crate) struct SpotValue {
 
 /// A moment that has a mark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Event {
+pub(crate) struct CurveEvent {
     /// The moment.
     pub spot: Spot,
     /// The reason for the mark.
@@ -148,26 +148,26 @@ impl Past<'_> {
 }
 
 impl Past<'_> {
-    fn event(&self, at: Position, kind: EventKind, bytes: u64) -> Event {
+    fn event(&self, at: Position, kind: EventKind, bytes: u64) -> CurveEvent {
         let side = if self.is_compared { format!("{} ", self.side) } else { String::new() };
         let text = match kind {
             EventKind::AllocatedPeak => format!("{side}peak {}", Size(bytes)),
             EventKind::ReservedPeak => format!("{side}reserved peak {}", Size(bytes)),
             EventKind::OutOfMemory { requested, .. } => format!("{side}out of memory: {} refused", Size(requested)),
         };
-        Event { spot: self.spot(at), kind, bytes, text }
+        CurveEvent { spot: self.spot(at), kind, bytes, text }
     }
 }
 
 /// The curve of a side, where it is more than a point. `names` are those of the categories.
-pub(super) fn curve(past: &Past<'_>, names: &[String]) -> Option<Curve> {
+pub(super) fn curve(past: &Past<'_>, names: &[String]) -> Option<SideCurves> {
     let device = past.device;
     let is_coarse = !device.has_moves();
     let points = if is_coarse { coarse_points(past) } else { points(past) };
     if points.len() < 2 || device.figures.history != HistoryKind::Recorded {
         return None;
     }
-    Some(Curve {
+    Some(SideCurves {
         side: past.is_compared.then_some(past.side),
         is_coarse,
         baseline: device.figures.allocated.baseline,
@@ -237,7 +237,7 @@ fn coarse_points(past: &Past<'_>) -> Vec<SpotValue> {
     points.collect()
 }
 
-fn events(past: &Past<'_>) -> Vec<Event> {
+fn events(past: &Past<'_>) -> Vec<CurveEvent> {
     let figures = &past.device.figures;
     let counters =
         [(EventKind::AllocatedPeak, &figures.allocated), (EventKind::ReservedPeak, &figures.reserved)].into_iter();

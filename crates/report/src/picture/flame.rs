@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use ptmem_base::sides::{Side, Sides};
-use ptmem_compare::tree::{DEEPEST, Frame};
+use ptmem_compare::tree::{CallFrame, DEEPEST};
 use ptmem_trace::profile::{self, Held};
 use ptmem_trace::replay::Position;
 
@@ -21,7 +21,7 @@ const MOST_COLLECTED: usize = 30_000;
 #[derive(Debug, Default)]
 pub(crate) struct Flame {
     /// The frames; callers come before what they call.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<FlameNode>,
     /// The moments, the one that the report is about first.
     pub moments: Vec<FlameMoment>,
     /// The node of the innermost frame of each unit.
@@ -30,11 +30,11 @@ pub(crate) struct Flame {
 
 /// A frame within its callers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Node {
+pub(crate) struct FlameNode {
     /// The caller; `None` for an outermost frame.
     pub parent: Option<usize>,
     /// The frame.
-    pub frame: Frame,
+    pub frame: CallFrame,
 }
 
 /// The memory at a moment.
@@ -73,21 +73,21 @@ impl FlameMoment {
 /// Nodes while they are collected.
 #[derive(Default)]
 struct Nodes {
-    all: Vec<Node>,
-    numbers: HashMap<(Option<usize>, Frame), usize>,
+    all: Vec<FlameNode>,
+    numbers: HashMap<(Option<usize>, CallFrame), usize>,
 }
 
 impl Nodes {
     /// The node of the innermost frame of a path, or of the last one that there is room for.
-    fn leaf(&mut self, path: &[Frame], lines: bool) -> usize {
+    fn leaf(&mut self, path: &[CallFrame], lines: bool) -> usize {
         let mut parent = None;
         for frame in path.iter().take(DEEPEST) {
-            let identity = (parent, Frame { line: frame.line.filter(|_| lines), ..frame.clone() });
+            let identity = (parent, CallFrame { line: frame.line.filter(|_| lines), ..frame.clone() });
             let number = match self.numbers.get(&identity) {
                 Some(&known) => known,
                 None if parent.is_some() && self.all.len() >= MOST_COLLECTED => break,
                 None => {
-                    self.all.push(Node { parent, frame: frame.clone() });
+                    self.all.push(FlameNode { parent, frame: frame.clone() });
                     self.numbers.insert(identity, self.all.len() - 1);
                     self.all.len() - 1
                 }
@@ -97,7 +97,7 @@ impl Nodes {
             }
             parent = Some(number);
         }
-        parent.unwrap_or_else(|| self.leaf(&[Frame::named("<no frames>")], lines))
+        parent.unwrap_or_else(|| self.leaf(&[CallFrame::named("<no frames>")], lines))
     }
 }
 
@@ -106,7 +106,7 @@ impl Flame {
     /// `highest` is the most that each unit holds at any moment, as far as that is known.
     pub(super) fn new(
         mut moments: Vec<FlameMoment>,
-        frames: impl Fn(usize) -> Vec<Frame>,
+        frames: impl Fn(usize) -> Vec<CallFrame>,
         lines: bool,
         highest: &[u64],
     ) -> Self {
@@ -161,14 +161,14 @@ impl Flame {
         sorted.sort_unstable_by(|a, b| b.cmp(a));
         let least = sorted.get(MOST_NODES).map_or(0, |width| width.saturating_add(1)).max(total / LEAST_PART).max(1);
         let mut kept_as: Vec<usize> = Vec::with_capacity(self.nodes.len());
-        let mut kept: Vec<Node> = Vec::new();
+        let mut kept: Vec<FlameNode> = Vec::new();
         for (number, node) in self.nodes.iter().enumerate() {
             let parent = node.parent.map(|parent| kept_as[parent]);
             kept_as.push(match parent {
                 // Outermost frames stay: no caller could take their bytes.
                 Some(parent) if most[number] < least => parent,
                 _ => {
-                    kept.push(Node { parent, frame: node.frame.clone() });
+                    kept.push(FlameNode { parent, frame: node.frame.clone() });
                     kept.len() - 1
                 }
             });
@@ -183,8 +183,8 @@ impl Flame {
 mod tests {
     use super::*;
 
-    fn path(names: &str) -> Vec<Frame> {
-        names.split('>').map(Frame::named).collect()
+    fn path(names: &str) -> Vec<CallFrame> {
+        names.split('>').map(CallFrame::named).collect()
     }
 
     fn held(bytes: u64) -> Held {

@@ -1,7 +1,7 @@
 //! Data for pictures of a device: its curves over the recording on a scale that both sides share, and the holders of
 //! memory at chosen moments.
 //!
-//! Where a profile has its trace, the script of a page gets the whole history ([`Record`]) and draws any moment and any
+//! Where a profile has its trace, the script of a page gets the whole history ([`HistoryColumns`]) and draws any moment and any
 //! stretch of it. Of others, such as one of many ranks, there are coarse curves and the moments that a profile keeps.
 
 mod areas;
@@ -12,9 +12,9 @@ mod record;
 mod units;
 
 pub use areas::Amounts;
-pub(crate) use curve::{Band, Curve, Event, EventKind, Spot};
-pub(crate) use flame::{Flame, FlameMoment, Node};
-pub(crate) use record::Record;
+pub(crate) use curve::{Band, CurveEvent, EventKind, SideCurves, Spot};
+pub(crate) use flame::{Flame, FlameMoment, FlameNode};
+pub(crate) use record::HistoryColumns;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -32,7 +32,7 @@ use units::Units;
 #[derive(Debug)]
 pub(crate) struct Picture {
     /// The curves, before the after.
-    pub curves: Vec<Curve>,
+    pub curves: Vec<SideCurves>,
     /// The categories of all areas, in the order in which they are stacked on either side.
     pub categories: Vec<String>,
     /// Whether two sides are compared.
@@ -46,7 +46,7 @@ pub(crate) struct Picture {
     /// The labels of the rows, in the order of the report.
     pub rows: Vec<String>,
     /// The history of each side, where it is known event by event.
-    pub records: Sides<Option<Record>>,
+    pub records: Sides<Option<HistoryColumns>>,
     /// The rows by the keys of their stacks.
     row_of_key: HashMap<String, usize>,
 }
@@ -89,7 +89,7 @@ impl Picture {
         let is_compared = pictured.rows.is_some();
         let flame = Flame::new(moments, |unit| units.frames(unit), !is_compared, &highest(&pasts, units.count()));
         let names = names.into_items();
-        let mut curves: Vec<Curve> = pasts.iter().filter_map(|past| curve::curve(past, &names)).collect();
+        let mut curves: Vec<SideCurves> = pasts.iter().filter_map(|past| curve::curve(past, &names)).collect();
         let categories = areas::stack(&mut curves);
         let layers = names.iter().filter_map(|name| categories.iter().position(|known| known == name));
         let layers: Vec<usize> = layers.collect();
@@ -97,7 +97,7 @@ impl Picture {
         let row_of_key: HashMap<String, usize> = keys.into_iter().zip(0..).collect();
         let mut records = Sides::default();
         for past in &pasts {
-            *records.of_mut(past.side) = Record::new(past, &units, &flame.leaves, &row_of_key, &layers);
+            *records.of_mut(past.side) = HistoryColumns::new(past, &units, &flame.leaves, &row_of_key, &layers);
         }
         Self {
             curves,
@@ -114,7 +114,7 @@ impl Picture {
 
     /// Whether a side has the addresses of its blocks.
     pub(crate) fn has_layout(&self) -> bool {
-        [&self.records.before, &self.records.after].into_iter().flatten().any(Record::has_layout)
+        [&self.records.before, &self.records.after].into_iter().flatten().any(HistoryColumns::has_layout)
     }
 
     /// Whether everything that the curves show is known event by event.

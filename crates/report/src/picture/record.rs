@@ -69,7 +69,7 @@ fn categories(profile: &Profile, device: &DeviceProfile, names: &mut Interner<St
 
 /// The history of one side in columns of numbers. The script of a page has a description of each column.
 #[derive(Debug, Serialize)]
-pub(crate) struct Record {
+pub(crate) struct HistoryColumns {
     /// Number of events; the symbols behind them belong to the dump.
     events: usize,
     /// Reserved bytes before the first event; `None` where they are not known.
@@ -91,7 +91,7 @@ struct SegmentRange {
     home: String,
 }
 
-impl Record {
+impl HistoryColumns {
     /// The history of a side; `None` where it is not known event by event.
     ///
     /// `leaves` are the nodes of the units, `rows` those of the report by their keys, `layers` the places of the categories

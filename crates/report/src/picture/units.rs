@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use ptmem_base::sides::{Side, Sides};
 use ptmem_compare::diff::Row;
-use ptmem_compare::tree::{self, Frame, module_frames};
+use ptmem_compare::tree::{self, CallFrame, module_frames};
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::Profile;
 use ptmem_trace::stack::{GroupBy, Grouper};
@@ -129,14 +129,14 @@ impl<'p> Units<'p> {
     }
 
     /// The frames of a unit, the outermost first.
-    pub(super) fn frames(&self, unit: usize) -> Vec<Frame> {
+    pub(super) fn frames(&self, unit: usize) -> Vec<CallFrame> {
         match &self.paths[unit] {
             Path::Stack(side, stack) => {
                 let grouper = self.groupers.of(*side).as_ref();
                 grouper.map(|of| tree::frames(of.code(), *stack, self.internals)).unwrap_or_default()
             }
             Path::Named(path) if self.by_module => module_frames(path),
-            Path::Named(name) => vec![Frame::named(name)],
+            Path::Named(name) => vec![CallFrame::named(name)],
         }
     }
 }

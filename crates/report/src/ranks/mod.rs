@@ -40,7 +40,7 @@ pub(super) type Shown<'a> = RankLine<'a, Reading, DeviceProfile>;
 
 /// The facts about a device that make a line.
 #[derive(Default)]
-struct Facts {
+struct LineFacts {
     name: String,
     number: Option<DeviceId>,
     figure: Option<i128>,
@@ -77,7 +77,7 @@ pub(super) fn common(mut marks: impl Iterator<Item = Option<Mark>>) -> Option<Ma
 fn lines<'a, T: Judged, D>(
     all: &'a [T],
     devices: impl Fn(&'a T) -> Vec<&'a D>,
-    facts: impl Fn(&'a T, &'a D) -> Facts,
+    facts: impl Fn(&'a T, &'a D) -> LineFacts,
 ) -> Vec<RankLine<'a, T, D>> {
     let names_devices = all.iter().any(|of| devices(of).len() > 1);
     let mut lines = Vec::new();
@@ -86,7 +86,7 @@ fn lines<'a, T: Judged, D>(
         let devices = devices(of);
         let none = devices.is_empty().then_some(None);
         lines.extend(devices.into_iter().map(Some).chain(none).map(|device| {
-            let Facts { name, number, figure } = device.map(|device| facts(of, device)).unwrap_or_default();
+            let LineFacts { name, number, figure } = device.map(|device| facts(of, device)).unwrap_or_default();
             let name = if names_devices && device.is_some() { format!("{rank} {name}") } else { rank.to_owned() };
             let standing = of.judgement().map_or(Standing::Ok, |judgement| judgement.standing(number));
             let mark = of.judgement().and_then(|judgement| mark(standing, judgement, number));
@@ -108,7 +108,11 @@ pub(super) fn compared(job: &Job<Comparison>) -> Vec<Compared<'_>> {
     lines(
         &job.members,
         |of| of.diff.devices.iter().filter(|device| is_listed(device.id(), Some(&of.judgement))).collect(),
-        |of, device| Facts { name: device.name(), number: device.id(), figure: known::peak(of, Some(device)).gained() },
+        |of, device| LineFacts {
+            name: device.name(),
+            number: device.id(),
+            figure: known::peak(of, Some(device)).gained(),
+        },
     )
 }
 
@@ -120,7 +124,7 @@ pub(super) fn shown(job: &Job<Reading>) -> Vec<Shown<'_>> {
             let active = of.profile.devices.iter().filter(|device| device.is_active());
             active.filter(|device| is_listed(Some(device.device), of.judgement.as_ref())).collect()
         },
-        |_, device| Facts {
+        |_, device| LineFacts {
             name: device.device.to_string(),
             number: Some(device.device),
             figure: known::value(Metric::Peak, device).map(i128::from),

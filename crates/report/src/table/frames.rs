@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 use ptmem_base::text::{printable, shorten};
-use ptmem_compare::tree::Frame;
+use ptmem_compare::tree::CallFrame;
 use unicode_width::UnicodeWidthStr;
 
 use crate::view::TreeFrame;
@@ -70,7 +70,7 @@ fn plain(frame: &TreeFrame, form: Form) -> String {
     let text = match (form, &frame.path) {
         (Form::Short, Some(path)) => {
             let name = path.rsplit('/').next().unwrap_or(path).to_owned();
-            Frame { path: Some(name), ..frame.clone() }.text()
+            CallFrame { path: Some(name), ..frame.clone() }.text()
         }
         _ => frame.text(),
     };

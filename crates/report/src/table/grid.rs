@@ -9,9 +9,9 @@ use ptmem_base::text::{printable, shorten};
 use ptmem_trace::stack::More;
 
 use super::style::{DIM, of_tone};
-use super::{NARROWEST_NAME, Room, frames, unmistakable};
+use super::{NARROWEST_NAME, TextRoom, frames, unmistakable};
 use crate::source::Excerpt;
-use crate::view::{Column, Label, Row, Table, Value};
+use crate::view::{Column, InputName, RowOfCells, Table, Value};
 
 /// Columns between the edge of the terminal and a table.
 const INDENT: usize = 2;
@@ -26,7 +26,13 @@ const NARROWEST_FRAMES: usize = 24;
 const WIDE: usize = 96;
 
 /// Writes rows of a table, with the notes of the first ones that have any below them.
-pub(super) fn write(out: &mut String, table: &Table, rows: &[&Row], room: Room, most_noted: usize) -> fmt::Result {
+pub(super) fn write(
+    out: &mut String,
+    table: &Table,
+    rows: &[&RowOfCells],
+    room: TextRoom,
+    most_noted: usize,
+) -> fmt::Result {
     let Some((name, figures)) = table.columns.split_last() else { return Ok(()) };
     let grid = Grid::new(table, figures, rows, room);
     let mut lines = grid.figures.lines();
@@ -49,11 +55,11 @@ struct Grid {
     name_room: usize,
     /// The column at which notes begin: a little to the right of the first figures.
     note_indent: usize,
-    room: Room,
+    room: TextRoom,
 }
 
 impl Grid {
-    fn new(table: &Table, figures: &[Column], rows: &[&Row], room: Room) -> Self {
+    fn new(table: &Table, figures: &[Column], rows: &[&RowOfCells], room: TextRoom) -> Self {
         let width = room.columns;
         let shown: Vec<usize> = (0..figures.len()).filter(|&at| is_shown(table, at, width)).collect();
         let mut laid_out = comfy_table::Table::new();
@@ -75,7 +81,7 @@ impl Grid {
         Self { figures: laid_out, name_start, name_room, note_indent, room }
     }
 
-    fn row(&self, out: &mut String, row: &Row, figures: String, note: Option<&str>) -> fmt::Result {
+    fn row(&self, out: &mut String, row: &RowOfCells, figures: String, note: Option<&str>) -> fmt::Result {
         let style = of_tone(row.tone);
         // Deep levels keep to the left half: the name is what one reads.
         let indent = (row.depth * 2).min(self.name_room / 2);
@@ -141,7 +147,7 @@ fn on_one_line(more: More) -> String {
 }
 
 /// A name with the text that follows it.
-fn name(label: &Label, more: &str) -> String {
+fn name(label: &InputName, more: &str) -> String {
     format!("{}{more}", unmistakable(&label.text))
 }
 
@@ -157,23 +163,23 @@ mod tests {
     use super::*;
     use crate::view::{Tone, figure, words};
 
-    fn row(delta: i128, label: &str) -> Row {
+    fn row(delta: i128, label: &str) -> RowOfCells {
         let cells = [Value::Change(delta), Value::Size(1024), Value::Nothing, Value::code(label)];
-        Row::new(Tone::Plain, cells)
+        RowOfCells::new(Tone::Plain, cells)
     }
 
     /// A row with a note, and one that is indented.
     fn table() -> Table {
         let note = "twice as large (512 B -> 1.00 KiB each)".to_owned();
-        let noted = Row { note: Some(note), ..row(1 << 20, "forward (a/b.py:7)") };
+        let noted = RowOfCells { note: Some(note), ..row(1 << 20, "forward (a/b.py:7)") };
         let heads = [figure("change"), figure("before").spare(), figure(""), words("stack")];
-        Table::new(heads, [noted, Row { depth: 1, ..row(-1, "::x") }])
+        Table::new(heads, [noted, RowOfCells { depth: 1, ..row(-1, "::x") }])
     }
 
     fn lines(width: usize) -> Vec<String> {
         let mut text = String::new();
         let table = table();
-        write(&mut text, &table, &table.rows.iter().collect::<Vec<_>>(), Room::new(Some(width)), 1).unwrap();
+        write(&mut text, &table, &table.rows.iter().collect::<Vec<_>>(), TextRoom::new(Some(width)), 1).unwrap();
         text.lines().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
     }
 
@@ -192,11 +198,11 @@ mod tests {
 
     #[test]
     fn labels_go_on_below_their_row_rather_than_be_cut() {
-        let label = Label { text: "run (a.py:7)".to_owned(), is_code: true, more: More::Lines(2) };
+        let label = InputName { text: "run (a.py:7)".to_owned(), is_code: true, more: More::Lines(2) };
         let cells = [Value::Change(1), Value::Label(label)];
-        let table = Table::new([figure("change"), words("stack")], [Row::new(Tone::Plain, cells)]);
+        let table = Table::new([figure("change"), words("stack")], [RowOfCells::new(Tone::Plain, cells)]);
         let mut text = String::new();
-        write(&mut text, &table, &table.rows.iter().collect::<Vec<_>>(), Room::new(Some(30)), 1).unwrap();
+        write(&mut text, &table, &table.rows.iter().collect::<Vec<_>>(), TextRoom::new(Some(30)), 1).unwrap();
         let text = anstream::adapter::strip_str(&text).to_string();
         assert!(text.ends_with("run (a.py:7)\n          (+2 more lines)\n"), "{text}");
         assert_eq!(lines(29)[1..3], ["  +1.00 MiB  forward", "             (a/b.py:7)"]);

@@ -16,7 +16,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::RenderOptions;
 use super::sparkline::sparkline;
-use super::view::{Aside, Content, Fact, Group, Row, Source, Table, View, Way};
+use super::view::{Aside, Content, Fact, Group, RowOfCells, SourceFile, Table, View, WayToAccept};
 use style::{BOLD, DIM};
 
 /// The narrowest that a name may get; terminals narrower than the numbers scroll.
@@ -42,14 +42,14 @@ const WIDTH_OF_LOGS: usize = 100;
 
 /// Room for a text.
 #[derive(Debug, Clone, Copy)]
-struct Room {
+struct TextRoom {
     /// Columns of tables and curves.
     columns: usize,
     /// Columns at which sentences and labels go on in the next line.
     line: usize,
 }
 
-impl Room {
+impl TextRoom {
     fn new(width: Option<usize>) -> Self {
         Self { columns: width.unwrap_or(WIDTH_OF_LOGS), line: width.unwrap_or(usize::MAX) }
     }
@@ -58,28 +58,33 @@ impl Room {
 /// Writes a report for people.
 #[must_use]
 pub(super) fn render(view: &View, options: &RenderOptions) -> String {
-    let room = Room::new(options.table.width);
-    let mut page =
-        Page { text: String::new(), room, more: options.table.more, is_fresh: true, left_out: LeftOut::default() };
+    let room = TextRoom::new(options.table.width);
+    let mut page = TextPage {
+        text: String::new(),
+        room,
+        more: options.table.more,
+        is_fresh: true,
+        left_out: LeftOutCounts::default(),
+    };
     // Writing to a String cannot fail.
     let _ = page.view(view);
     page.text
 }
 
 /// A text that grows by paragraphs.
-struct Page {
+struct TextPage {
     text: String,
-    room: Room,
+    room: TextRoom,
     /// How the reader can show omitted parts; without it nothing is omitted.
     more: Option<&'static str>,
     /// Whether the next paragraph follows the line above without a gap: at the start, and below a heading.
     is_fresh: bool,
-    left_out: LeftOut,
+    left_out: LeftOutCounts,
 }
 
 /// Numbers of things that are left out of a group.
 #[derive(Debug, Default)]
-struct LeftOut {
+struct LeftOutCounts {
     metrics: u64,
     /// Remarks on rows, each on the way in which a stack changed.
     manners: u64,
@@ -88,7 +93,7 @@ struct LeftOut {
     cut: u64,
 }
 
-impl LeftOut {
+impl LeftOutCounts {
     /// All of it in words; nothing where nothing is left out.
     fn words(&self) -> String {
         let Self { metrics, manners, notes, cut } = *self;
@@ -106,7 +111,7 @@ fn unmistakable(text: &str) -> String {
     if text.trim_start().starts_with("::") { format!("'{text}'") } else { text }
 }
 
-impl Page {
+impl TextPage {
     fn view(&mut self, view: &View) -> fmt::Result {
         if let Some(overview) = view.overview.as_ref().filter(|_| view.groups.iter().any(|group| group.is_folded)) {
             self.table(overview)?;
@@ -132,8 +137,8 @@ impl Page {
     }
 
     /// The ways to accept the growth.
-    fn acceptance(&mut self, ways: &[Way]) -> fmt::Result {
-        for (at, Way { sentence, lines, .. }) in ways.iter().enumerate() {
+    fn acceptance(&mut self, ways: &[WayToAccept]) -> fmt::Result {
+        for (at, WayToAccept { sentence, lines, .. }) in ways.iter().enumerate() {
             let beginning = if at == 0 { "to accept it " } else { "or " };
             let end = if lines.is_empty() { "" } else { ":" };
             if at == 0 {
@@ -185,7 +190,7 @@ impl Page {
         self.checks(group)
     }
 
-    fn source(&mut self, source: &Source) -> fmt::Result {
+    fn source(&mut self, source: &SourceFile) -> fmt::Result {
         let side = source.side.map(|side| format!("{side:<8}")).unwrap_or_default();
         let amount = &source.amount;
         let path = unmistakable(&source.path);
@@ -251,7 +256,7 @@ impl Page {
             self.title(title, &table.total)?;
         }
         let shows_all = self.more.is_none();
-        let rows: Vec<&Row> = table.rows.iter().filter(|row| shows_all || row.aside != Aside::LeftOut).collect();
+        let rows: Vec<&RowOfCells> = table.rows.iter().filter(|row| shows_all || row.aside != Aside::LeftOut).collect();
         self.left_out.metrics += (table.rows.len() - rows.len()) as u64;
         let noted = rows.iter().filter(|row| row.note.is_some()).count();
         let most_noted = if self.more.is_some() { MOST_NOTED } else { usize::MAX };
@@ -282,7 +287,7 @@ impl Page {
     }
 
     /// The lines that a row sums, and its frames.
-    fn frames(&mut self, row: &Row) -> fmt::Result {
+    fn frames(&mut self, row: &RowOfCells) -> fmt::Result {
         self.gap();
         let [amount, label] = row.amount_and_name().map(ToString::to_string);
         let label = self.whole(&label, amount.width() + 4);

@@ -10,12 +10,12 @@ use unicode_width::UnicodeWidthStr;
 
 use super::super::view::{CheckLine, Group, Remark, capitalized};
 use super::style::{self, DIM, YELLOW};
-use super::{NARROWEST_TEXT, Page};
+use super::{NARROWEST_TEXT, TextPage};
 
 /// Checks that are listed.
 const MOST_CHECKS: usize = 10;
 
-impl Page {
+impl TextPage {
     /// The warnings, each cut to a line, and the number of things that are left out of a group. A single warning, the answer of
     /// a search, and all where nothing is left out are in full.
     pub(super) fn remarks(&mut self, group: &Group, has_verdict: bool) -> fmt::Result {

@@ -7,7 +7,7 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::pattern::Pattern;
 use ptmem_base::text::{count, printable};
 use ptmem_base::units::Delta;
-use ptmem_judge::verdict::{About, Check, Comparison, Day, Gate, Level, Outcome};
+use ptmem_judge::verdict::{AcceptedBy, Check, Comparison, Day, Gate, Level, LimitKind, NamedThing, Outcome};
 
 use crate::RenderOptions;
 
@@ -16,7 +16,7 @@ const MOST_NAMES: usize = 10;
 
 /// A way to accept the growth that fails a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct WayToAccept {
     /// The advice, without the lines to add.
     pub(crate) sentence: String,
     /// The lines to copy.
@@ -26,7 +26,7 @@ pub(crate) struct Way {
 }
 
 /// The ways to accept the growth, if a gate fails because of growth and for no other reason.
-pub(super) fn ways(gate: &Gate, options: &RenderOptions) -> Vec<Way> {
+pub(super) fn ways(gate: &Gate, options: &RenderOptions) -> Vec<WayToAccept> {
     let Some(given) = options.acceptance.as_ref().filter(|_| gate.fails_by_change_alone()) else {
         return Vec::new();
     };
@@ -39,17 +39,17 @@ pub(super) fn ways(gate: &Gate, options: &RenderOptions) -> Vec<Way> {
     }
     entries.sort_by_key(|entry| Reverse(entry.excess));
     let entries = entries.iter().flat_map(|entry| entry.lines(given.expires)).collect();
-    let command = Way {
+    let command = WayToAccept {
         sentence: "for good, record it as the new before".to_owned(),
         lines: given.commands.clone(),
         language: "sh",
     };
-    let entry = Way {
+    let entry = WayToAccept {
         sentence: format!("until {}, add to ptmem.toml (bytes beyond the limit)", given.expires),
         lines: entries,
         language: "toml",
     };
-    let label = given.label.iter().map(|label| Way {
+    let label = given.label.iter().map(|label| WayToAccept {
         sentence: format!("on this pull request, set the label {label}"),
         lines: Vec::new(),
         language: "text",
@@ -63,7 +63,7 @@ const LONGEST_LIST: usize = 72;
 /// The key of an entry that names what may grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
-enum Key {
+enum AcceptKey {
     Metric,
     Pattern,
     Through,
@@ -72,9 +72,9 @@ enum Key {
 /// An entry that accepts the growth which leads to one edit, or all that leads to none. It covers all devices and ranks, so
 /// the device that needs most of it counts.
 #[derive(Debug, Default)]
-struct Entry {
+struct AcceptEntry {
     /// What may grow.
-    names: BTreeSet<(Key, String)>,
+    names: BTreeSet<(AcceptKey, String)>,
     /// The bytes that it has to cover.
     excess: u128,
     /// The growth that needs these, in words.
@@ -83,10 +83,10 @@ struct Entry {
     stacks: BTreeMap<(Option<DeviceId>, bool), (u128, u64)>,
 }
 
-impl Entry {
+impl AcceptEntry {
     fn add(&mut self, check: &Check, excess: u128) {
-        let is_highest = check.about() == About::StackHighest;
-        if is_highest || check.about() == About::Stacks {
+        let is_highest = check.kind() == LimitKind::StackHighest;
+        if is_highest || check.kind() == LimitKind::Stacks {
             let (sum, number) = self.stacks.entry((check.device, is_highest)).or_default();
             *sum += excess;
             *number += 1;
@@ -116,12 +116,13 @@ impl Entry {
     fn lines(&self, expires: Day) -> Vec<String> {
         let bytes = format!("bytes = \"{}\" # {}", rounded_up(self.excess), self.why);
         let rest = [bytes, "reason = \"why it is worth it\"".to_owned(), format!("expires = {expires}")];
-        let keys = [Key::Metric, Key::Pattern, Key::Through].into_iter().flat_map(|key| self.lines_of(key));
+        let keys =
+            [AcceptKey::Metric, AcceptKey::Pattern, AcceptKey::Through].into_iter().flat_map(|key| self.lines_of(key));
         ["[[accept]]".to_owned()].into_iter().chain(keys).chain(rest).collect()
     }
 
     /// The lines of a key: a text, or a list of several, each in a line of its own where one line would be long.
-    fn lines_of(&self, key: Key) -> Vec<String> {
+    fn lines_of(&self, key: AcceptKey) -> Vec<String> {
         let of_key = self.names.iter().filter(|(other, _)| *other == key);
         let names: Vec<String> = of_key.map(|(_, name)| quoted(name)).collect();
         let key = <&str>::from(key);
@@ -139,19 +140,19 @@ impl Entry {
 }
 
 /// The entries that a gate proposes.
-fn entries(gate: &Gate, is_wide: bool) -> Vec<Entry> {
-    let mut entries: BTreeMap<Option<String>, Entry> = BTreeMap::new();
+fn entries(gate: &Gate, is_wide: bool) -> Vec<AcceptEntry> {
+    let mut entries: BTreeMap<Option<String>, AcceptEntry> = BTreeMap::new();
     for comparison in gate.leaves() {
         for check in &comparison.judgement.checks {
             let through = through(comparison, check);
-            let by_edit = through.clone().map(|name| (Key::Through, name));
+            let by_edit = through.clone().map(|name| (AcceptKey::Through, name));
             let name = by_edit.or_else(|| subject(comparison, check, is_wide));
             let Some((name, excess)) = name.zip(excess(check)) else { continue };
             let entry = entries.entry(through).or_default();
             entry.names.insert(name);
             entry.add(check, excess);
         }
-        entries.values_mut().for_each(Entry::end_comparison);
+        entries.values_mut().for_each(AcceptEntry::end_comparison);
     }
     entries.into_values().filter(|entry| entry.excess > 0).collect()
 }
@@ -167,36 +168,30 @@ fn through(comparison: &Comparison, check: &Check) -> Option<String> {
 }
 
 /// The name of the subject of a check, or of all subjects of its kind.
-fn subject(comparison: &Comparison, check: &Check, is_wide: bool) -> Option<(Key, String)> {
-    let name = match check.about() {
-        About::Metric(_) => return Some((Key::Metric, check.of.name())),
-        About::Stacks | About::StackHighest | About::Modules | About::Pools => check.label()?,
-        About::Phases | About::ReservedInPhases => {
+fn subject(comparison: &Comparison, check: &Check, is_wide: bool) -> Option<(AcceptKey, String)> {
+    let thing = match check.kind().accepted_by() {
+        AcceptedBy::Metric => return Some((AcceptKey::Metric, check.of.name())),
+        AcceptedBy::Nothing(_) => return None,
+        AcceptedBy::Name(thing) => thing,
+    };
+    let name = match thing {
+        NamedThing::Stack | NamedThing::Module | NamedThing::Pool => check.label()?,
+        NamedThing::Phase => {
             // An entry covers all occurrences of a phase, whose checks name one.
             let mut rows = comparison.diff.devices.iter().flat_map(|device| &device.phases);
             let row = rows.find(|row| check.key().is_some_and(|key| row.key() == key))?;
             &*row.name
         }
-        About::Outside
-        | About::Serving(_)
-        | About::Imbalance
-        | About::Ranks
-        | About::Leaks
-        | About::OutOfMemory
-        | About::Headroom
-        | About::Growth => {
-            return None;
-        }
     };
     let pattern = if is_wide { "*".to_owned() } else { Pattern::literal(name) };
     let host = if check.of.of_host { "host:" } else { "" };
-    Some(match check.about() {
-        about @ (About::Phases | About::ReservedInPhases | About::Modules | About::Pools) => {
-            (Key::Metric, format!("{host}{}:{pattern}", about.name()))
+    Some(match thing {
+        NamedThing::Phase | NamedThing::Module | NamedThing::Pool => {
+            (AcceptKey::Metric, format!("{host}{}:{pattern}", check.kind().name()))
         }
         // What a stack holds stands for the most that it held, too.
-        _ if check.of.of_host => (Key::Metric, format!("{host}stack:{pattern}")),
-        _ => (Key::Pattern, pattern),
+        NamedThing::Stack if check.of.of_host => (AcceptKey::Metric, format!("{host}stack:{pattern}")),
+        NamedThing::Stack => (AcceptKey::Pattern, pattern),
     })
 }
 

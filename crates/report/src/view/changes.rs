@@ -7,15 +7,15 @@ use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::Delta;
 use ptmem_compare::diff::{self, ChangeKind, Destination, DeviceDiff, Metric, RowKind};
 use ptmem_compare::tree as call_tree;
-use ptmem_judge::verdict::{About, Check, Comparison, Mark, Standing};
+use ptmem_judge::verdict::{Check, Comparison, LimitKind, Mark, Standing};
 use ptmem_trace::profile::{DeviceProfile, Moment};
 use ptmem_trace::replay::HistoryKind;
-use ptmem_trace::stack::Code;
+use ptmem_trace::stack::SnapshotCode;
 
 use super::device::{IN_STATE, curve, moment_name};
 use super::held::{NO_STACKS, median_note};
-use super::stacks::{Frames, details, frames, tensors};
-use super::{Aside, Column, Content, Curve, Fact, Row, Table, Tone, Value, figure, phases, pools, tree, words};
+use super::stacks::{RowFrames, details, frames, tensors};
+use super::{Aside, Column, Content, Curve, Fact, RowOfCells, Table, Tone, Value, figure, phases, pools, tree, words};
 use crate::RenderOptions;
 use crate::known;
 use crate::picture::Picture;
@@ -105,19 +105,19 @@ impl Changed<'_> {
 
     /// The metrics, those first that explain the verdict.
     fn metrics(&self) -> Table {
-        let mut rows: Vec<(Standing, Row)> =
+        let mut rows: Vec<(Standing, RowOfCells)> =
             self.device.metrics.iter().map(|&(metric, _)| self.metric(metric)).collect();
         rows.sort_by_key(|(standing, _)| Reverse(*standing));
         let heads = [words(""), figure("before"), figure("after"), figure("change").main(), figure(""), words("")];
         Table { aside: "Other metrics", ..Table::new(heads, rows.into_iter().map(|(_, row)| row)) }
     }
 
-    fn metric(&self, metric: Metric) -> (Standing, Row) {
+    fn metric(&self, metric: Metric) -> (Standing, RowOfCells) {
         let change = known::change(metric, self.device, &self.diff().profiles);
         let number = self.device.id();
         let checks = self.comparison.judgement.checks.iter();
         let of_metric = checks
-            .filter(|check| check.about() == About::Metric(metric) && check.device == number && check.row.is_none());
+            .filter(|check| check.kind() == LimitKind::Metric(metric) && check.device == number && check.row.is_none());
         // Several limits may apply to one figure: the worst outcome counts.
         let worst = of_metric.min_by_key(|check| Reverse(check.standing()));
         let mark = worst.map(Mark::of);
@@ -134,7 +134,10 @@ impl Changed<'_> {
             }),
         ];
         let aside = if mark.is_some() || self.matters(metric, delta) { Aside::Not } else { Aside::LeftOut };
-        (mark.map_or(Standing::Ok, |mark| mark.standing), Row { aside, ..Row::new(Tone::of_mark(mark), cells) })
+        (
+            mark.map_or(Standing::Ok, |mark| mark.standing),
+            RowOfCells { aside, ..RowOfCells::new(Tone::of_mark(mark), cells) },
+        )
     }
 
     /// Whether a metric is shown without a limit: the peak, the reserved memory that the card needs for it, and the
@@ -177,7 +180,7 @@ impl Changed<'_> {
         [stacks].into_iter().chain(self.timelines(before, after).map(Content::Timeline)).collect()
     }
 
-    fn table(&self, rows: &[diff::Row], codes: &Sides<Code<'_>>) -> Table {
+    fn table(&self, rows: &[diff::Row], codes: &Sides<SnapshotCode<'_>>) -> Table {
         let has_others = self.others.is_some();
         let mut columns = vec![figure("change")];
         if has_others {
@@ -189,7 +192,7 @@ impl Changed<'_> {
         let by = self.diff().profiles.after.options.group_by;
         columns.extend([words(""), words(by.noun())]);
         let failed = self.failed();
-        let mut with_frames = Frames::new(self.options);
+        let mut with_frames = RowFrames::new(self.options);
         let mut lines = Vec::with_capacity(rows.len());
         for of in rows {
             let [before, after] = [(&codes.before, of.stack.before), (&codes.after, of.stack.after)];
@@ -202,7 +205,7 @@ impl Changed<'_> {
             } else {
                 row
             };
-            lines.push(Row { mark, ..row });
+            lines.push(RowOfCells { mark, ..row });
         }
         let total: i128 = self.device.rows.iter().map(diff::Row::delta).sum();
         Table {
@@ -223,7 +226,7 @@ impl Changed<'_> {
         failed.filter_map(Check::key).collect()
     }
 
-    fn row(&self, row: &diff::Row) -> Row {
+    fn row(&self, row: &diff::Row) -> RowOfCells {
         let delta = row.delta();
         let others = match row.kind {
             RowKind::Others(count) => Some(count),
@@ -245,13 +248,13 @@ impl Changed<'_> {
         });
         let manner = row.manner().filter(|_| row.kind == RowKind::Stack);
         let is_aside = (delta <= 0 && row.kind != RowKind::PeakElsewhere) || others.is_some();
-        Row {
+        RowOfCells {
             note: note(row, manner),
             aside: if is_aside { Aside::Folded } else { Aside::Not },
             others,
             in_picture: self.picture.and_then(|picture| picture.row(&row.key)),
             details: self.picture.map(|_| details(mean, row.highest)).unwrap_or_default(),
-            ..Row::new(row_tone(row), cells)
+            ..RowOfCells::new(row_tone(row), cells)
         }
     }
 
@@ -333,7 +336,10 @@ pub(super) fn elsewhere(lines: &[Compared<'_>], options: &RenderOptions) -> Opti
         let (row, most) = ranks[0];
         let distinct: HashSet<_> = ranks.iter().map(|(_, line)| std::ptr::from_ref(line.of)).collect();
         let [change, count] = [Value::Change(row.delta()), Value::count(distinct.len() as u64)];
-        Row::new(Tone::Worse, [change, count, Value::words(&*most.name), Value::stack(&*row.label, row.lines.more)])
+        RowOfCells::new(
+            Tone::Worse,
+            [change, count, Value::words(&*most.name), Value::stack(&*row.label, row.lines.more)],
+        )
     });
     let heads = [figure("change"), figure("ranks"), words("most on"), words("stack")];
     let is_on_worst = grew.iter().flatten().any(|(_, line)| std::ptr::eq(line.of, worst.of));

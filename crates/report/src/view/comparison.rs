@@ -5,14 +5,16 @@ use std::cmp::Reverse;
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::text::count;
 use ptmem_compare::diff::{Change, DeviceDiff};
-use ptmem_judge::verdict::{Comparison, Gate, Job, Judged, Mark, Member, Node, Outcome, Ranks, Standing, has_ranks};
+use ptmem_judge::verdict::{
+    Comparison, Gate, GateNode, Job, Judged, Mark, Member, Outcome, Ranks, Standing, has_ranks,
+};
 
 use super::changes::{self, Changed, with_mean};
 use super::remarks::{checks, remarks};
 use super::table::rows;
 use super::{
-    Column, Explanation, Fact, Group, Row, Section, Source, Table, Tone, Value, View, acceptance, device, figure,
-    serving, words,
+    Column, Explanation, Fact, Group, RowOfCells, Section, SourceFile, Table, Tone, Value, View, acceptance, device,
+    figure, serving, words,
 };
 use crate::RenderOptions;
 use crate::finding::grew_most;
@@ -24,9 +26,9 @@ use crate::ranks::{self, Compared, Others, RankLine};
 /// The model of a gate.
 pub(crate) fn view(gate: &Gate, options: &RenderOptions) -> View {
     let groups = gate.nodes.iter().filter_map(|node| match node {
-        Node::One(pair) => Some(of_comparison(pair, options)),
-        Node::Job(job) if job.members.is_empty() => None,
-        Node::Job(job) => Some(of_job(job, gate.is_one_job(), options)),
+        GateNode::One(pair) => Some(of_comparison(pair, options)),
+        GateNode::Job(job) if job.members.is_empty() => None,
+        GateNode::Job(job) => Some(of_job(job, gate.is_one_job(), options)),
     });
     View {
         headline: Some(gate.headline()),
@@ -52,7 +54,7 @@ fn of_comparison(comparison: &Comparison, options: &RenderOptions) -> Group {
     sections.sort_by_key(|section| Reverse(section.standing));
     Group {
         name: comparison.name.clone(),
-        sources: sides.iter().map(|&(side, profile)| Source::of_profile(Some(side), profile)).collect(),
+        sources: sides.iter().map(|&(side, profile)| SourceFile::of_profile(Some(side), profile)).collect(),
         facts: serving::facts(&sides.map(|(_, profile)| profile)).into_iter().collect(),
         sections,
         remarks: remarks(comparison.diagnostics(), diff.devices.len() > 1),
@@ -113,11 +115,11 @@ fn of_job(job: &Job<Comparison>, is_all: bool, options: &RenderOptions) -> Group
     }
 }
 
-fn source_of_job(job: &Job<Comparison>, side: Side) -> Source {
+fn source_of_job(job: &Job<Comparison>, side: Side) -> SourceFile {
     let Job { members: compared, ranks } = job;
     let path = ranks.paths.of(side).clone().unwrap_or_default();
     let alone = ranks.missing.iter().filter(|missing| missing.side != side).count();
-    Source { side: Some(side), path, amount: amount(compared.len() + alone, has_ranks(members(job))) }
+    SourceFile { side: Some(side), path, amount: amount(compared.len() + alone, has_ranks(members(job))) }
 }
 
 fn section_of_rank(line: &Compared<'_>, lines: &[Compared<'_>], options: &RenderOptions) -> Option<Section> {
@@ -168,21 +170,22 @@ fn overview(gate: &Gate, options: &RenderOptions) -> Option<Table> {
         let standing = comparison.judgement.standing(device.and_then(DeviceDiff::id));
         Reverse((standing, peak(comparison, device).gained().unwrap_or(0)))
     });
-    let mut rows: Vec<Row> = devices.into_iter().map(|(comparison, device)| device_row(comparison, device)).collect();
+    let mut rows: Vec<RowOfCells> =
+        devices.into_iter().map(|(comparison, device)| device_row(comparison, device)).collect();
     for job in gate.jobs() {
         rows.extend(rank_rows(&job.ranks, &ranks::compared(job), job.ranks.name.as_deref(), options));
     }
     Some(Table::new(heads(), rows))
 }
 
-fn device_row(comparison: &Comparison, device: Option<&DeviceDiff>) -> Row {
+fn device_row(comparison: &Comparison, device: Option<&DeviceDiff>) -> RowOfCells {
     let number = device.and_then(DeviceDiff::id);
     let mark = ranks::mark(comparison.judgement.standing(number), &comparison.judgement, number);
     let name = device.map_or_else(|| "no device".to_owned(), DeviceDiff::name);
     figures_row(named(comparison.name.as_deref(), &name), device, peak(comparison, device), mark)
 }
 
-fn figures_row(name: String, device: Option<&DeviceDiff>, change: Change, mark: Option<Mark>) -> Row {
+fn figures_row(name: String, device: Option<&DeviceDiff>, change: Change, mark: Option<Mark>) -> RowOfCells {
     let index = device.map(|device| device.index).unwrap_or_default();
     let cells = [
         Value::words(name),
@@ -192,11 +195,11 @@ fn figures_row(name: String, device: Option<&DeviceDiff>, change: Change, mark: 
         Value::percent(change.gained(), change.before),
         Value::mark(mark),
     ];
-    Row::new(Tone::of_mark(mark), cells)
+    RowOfCells::new(Tone::of_mark(mark), cells)
 }
 
 /// The ranks of a job, the worst first, a row for the rest, and the ranks that one side lacks.
-fn rank_rows(job: &Ranks, lines: &[Compared<'_>], name: Option<&str>, options: &RenderOptions) -> Vec<Row> {
+fn rank_rows(job: &Ranks, lines: &[Compared<'_>], name: Option<&str>, options: &RenderOptions) -> Vec<RowOfCells> {
     let listed = rows(
         lines,
         options,
@@ -222,13 +225,13 @@ fn named(scope: Option<&str>, name: &str) -> String {
     scope.map_or_else(|| name.to_owned(), |scope| format!("{scope}: {name}"))
 }
 
-fn missing_row(name: String, side: Side) -> Row {
+fn missing_row(name: String, side: Side) -> RowOfCells {
     let mark = Mark::from(Standing::Inconclusive);
     let mut cells = [const { Value::Nothing }; 6];
     cells[0] = Value::words(name);
     cells[if side == Side::Before { 1 } else { 2 }] = Value::missing();
     cells[5] = Value::mark(Some(mark));
-    Row::new(Tone::Mark(mark), cells)
+    RowOfCells::new(Tone::Mark(mark), cells)
 }
 
 /// The stack that explains the verdict: that of the worst check of the worst device, of several equal ones the one that

@@ -7,14 +7,14 @@ use ptmem_base::sides::Side;
 use ptmem_base::text::{count, thousands};
 use ptmem_base::units::{Delta, Size};
 use ptmem_compare::budget::{DeviceBudget, Overhead};
-use ptmem_judge::verdict::{About, Check, Judgement, Mark};
+use ptmem_judge::verdict::{Check, Judgement, LimitKind, Mark};
 use ptmem_trace::profile::{DeviceProfile, Metric, Moment, Point, Profile};
 use ptmem_trace::replay::{Counter, HistoryKind, Oom};
 use ptmem_trace::stack::Languages;
 use ptmem_trace::trace::Measure;
 use unicode_width::UnicodeWidthStr;
 
-use super::{Column, Content, Fact, Row, Table, Tone, Value, figure, words};
+use super::{Column, Content, Fact, RowOfCells, Table, Tone, Value, figure, words};
 use crate::known;
 use crate::sparkline::columns;
 
@@ -187,7 +187,7 @@ pub(super) fn counters(device: &DeviceProfile, judgement: Option<&Judgement>) ->
             .chain(figures)
             .chain(judgement.map(|_| mark))
             .chain([error]);
-        Row::new(tone, cells)
+        RowOfCells::new(tone, cells)
     });
     let mut heads = vec![words(""), figure("baseline"), figure("peak").main(), figure("at event"), figure("end")];
     heads.extend(judgement.map(|_| words("")));
@@ -197,7 +197,7 @@ pub(super) fn counters(device: &DeviceProfile, judgement: Option<&Judgement>) ->
 
 /// The worst of the absolute limits on some metrics of a device.
 fn worst_check<'j>(device: &DeviceProfile, judgement: &'j Judgement, metrics: &[Metric]) -> Option<&'j Check> {
-    let is_of = |check: &&Check| metrics.iter().any(|metric| check.about() == About::Metric(*metric));
+    let is_of = |check: &&Check| metrics.iter().any(|metric| check.kind() == LimitKind::Metric(*metric));
     let checks =
         judgement.checks_on(Some(device.device)).filter(|check| check.limit.is_absolute && check.row.is_none());
     checks.filter(is_of).min_by_key(|check| Reverse(check.standing()))
@@ -290,9 +290,9 @@ pub(super) fn recordings(profiles: &[(&str, &Profile)]) -> Table {
 }
 
 /// A row with a value of each snapshot.
-fn row(head: Value, profiles: &[(&str, &Profile)], value: impl Fn(&Profile) -> Value) -> Row {
+fn row(head: Value, profiles: &[(&str, &Profile)], value: impl Fn(&Profile) -> Value) -> RowOfCells {
     let cells = std::iter::once(head).chain(profiles.iter().map(|(_, profile)| value(profile)));
-    Row::new(Tone::Plain, cells)
+    RowOfCells::new(Tone::Plain, cells)
 }
 
 /// The time that the longest history of a device covers.

@@ -3,13 +3,13 @@
 use ptmem_base::sides::Sides;
 use ptmem_base::units::Size;
 use ptmem_judge::verdict::Judgement;
-use ptmem_trace::profile::{Bucket, DeviceProfile, Held, HeldLines, Member, Moment, Profile, StackTotal};
-use ptmem_trace::stack::{Code, GroupBy};
+use ptmem_trace::profile::{Bucket, DeviceProfile, GroupMember, Held, HeldLines, Moment, Profile, StackTotal};
+use ptmem_trace::stack::{GroupBy, SnapshotCode};
 use ptmem_trace::tags::HOW_TO_RECORD;
 
 use super::device::{moment_name, moment_of};
-use super::stacks::{Frames, details, frames, tensors};
-use super::{Content, Row, Table, Tone, Value, figure, words};
+use super::stacks::{RowFrames, details, frames, tensors};
+use super::{Content, RowOfCells, Table, Tone, Value, figure, words};
 use crate::RenderOptions;
 use crate::picture::Picture;
 use crate::ranks::Others;
@@ -23,7 +23,7 @@ const MOST_AT_OOM: usize = 5;
 
 /// A device of a snapshot, with the other ranks where it is of a job.
 #[derive(Clone, Copy)]
-pub(super) struct Shown<'a> {
+pub(super) struct ShownDevice<'a> {
     pub(super) profile: &'a Profile,
     pub(super) device: &'a DeviceProfile,
     pub(super) judgement: Option<&'a Judgement>,
@@ -34,15 +34,15 @@ pub(super) struct Shown<'a> {
 
 /// A moment at which stacks are listed.
 struct Listing<'a> {
-    shown: Shown<'a>,
+    shown: ShownDevice<'a>,
     stacks: Vec<StackTotal>,
     held: fn(&StackTotal) -> Held,
-    held_by_member: fn(&Member) -> Held,
+    held_by_member: fn(&GroupMember) -> Held,
     moment: String,
 }
 
 /// The stacks of a device at the requested moment.
-pub(super) fn at_moment(shown: Shown<'_>) -> Content {
+pub(super) fn at_moment(shown: ShownDevice<'_>) -> Content {
     let moment = moment_of(shown.profile, shown.device);
     if shown.device.at.is_none() {
         if shown.profile.is_numbers() {
@@ -56,15 +56,15 @@ pub(super) fn at_moment(shown: Shown<'_>) -> Content {
 }
 
 /// The stacks when memory first ran out, where those at the peak do not say it all and no other moment was requested.
-pub(super) fn at_oom(shown: Shown<'_>) -> Option<Content> {
-    let Shown { profile, device, options, .. } = shown;
+pub(super) fn at_oom(shown: ShownDevice<'_>) -> Option<Content> {
+    let ShownDevice { profile, device, options, .. } = shown;
     let is_known = device.figures.ooms.first().is_some_and(|oom| oom.allocated.is_some_and(|bytes| bytes > 0));
     if !is_known || profile.options.at != Moment::Peak || device.at_is_oom() {
         return None;
     }
     let stacks =
         device.listed_by(|total| total.oom, if options.top() == 0 { 0 } else { options.limit(MOST_AT_OOM) }, 1);
-    let shown = Shown { picture: None, others: None, ..shown };
+    let shown = ShownDevice { picture: None, others: None, ..shown };
     let moment = moment_name(&Moment::Oom);
     let listing = Listing { shown, stacks, held: |stack| stack.oom, held_by_member: |member| member.oom, moment };
     Some(listing.table())
@@ -72,7 +72,7 @@ pub(super) fn at_oom(shown: Shown<'_>) -> Option<Content> {
 
 impl Listing<'_> {
     fn table(&self) -> Content {
-        let Shown { profile, others, options, .. } = self.shown;
+        let ShownDevice { profile, others, options, .. } = self.shown;
         let code = profile.code();
         let total = self.stacks.iter().fold(0, |sum: u64, stack| sum.saturating_add((self.held)(stack).bytes));
         let mut columns = vec![figure("bytes")];
@@ -81,7 +81,7 @@ impl Listing<'_> {
         }
         let by = profile.options.group_by;
         columns.extend([figure("share"), figure("blocks"), words(by.noun())]);
-        let mut with_frames = Frames::new(options);
+        let mut with_frames = RowFrames::new(options);
         let mut rows = Vec::with_capacity(self.stacks.len());
         for stack in &self.stacks {
             let row = with_frames.placed(self.row(stack, &code, total), &code, stack.stack());
@@ -99,19 +99,19 @@ impl Listing<'_> {
     }
 
     /// The lines that a row sums.
-    fn lines(&self, stack: &StackTotal, code: &Code<'_>) -> HeldLines {
+    fn lines(&self, stack: &StackTotal, code: &SnapshotCode<'_>) -> HeldLines {
         stack.lines_by(self.shown.profile.options.group_by, code, self.held_by_member)
     }
 
     /// The lines that a row sums, and the tensors that it consists of.
-    fn summed(&self, stack: &StackTotal, code: &Code<'_>) -> Vec<[Value; 2]> {
+    fn summed(&self, stack: &StackTotal, code: &SnapshotCode<'_>) -> Vec<[Value; 2]> {
         let lines = self.lines(stack, code).all.into_iter().map(|line| (line.label, line.held));
         let shapes = stack.shapes.iter().map(|line| (tensors(&line.label, line.held.blocks), line.held));
         lines.chain(shapes).map(|(label, held)| [Value::Size(held.bytes), Value::code(label)]).collect()
     }
 
-    fn row(&self, stack: &StackTotal, code: &Code<'_>, total: u64) -> Row {
-        let Shown { picture, others, .. } = self.shown;
+    fn row(&self, stack: &StackTotal, code: &SnapshotCode<'_>, total: u64) -> RowOfCells {
+        let ShownDevice { picture, others, .. } = self.shown;
         let held = (self.held)(stack);
         let mut cells = vec![Value::Size(held.bytes)];
         if let Some(others) = others {
@@ -125,7 +125,7 @@ impl Listing<'_> {
             _ => Value::stack(&*stack.label, self.lines(stack, code).more),
         });
         let tone = if stack.bucket.is_some() { Tone::Faint } else { Tone::Plain };
-        let mut row = Row::new(tone, cells);
+        let mut row = RowOfCells::new(tone, cells);
         if let Some(picture) = picture {
             let highest = Sides { before: None, after: stack.highest.map(|highest| highest.bytes) };
             row.details = details(Sides { before: held.mean(), after: held.mean() }, highest);

@@ -5,18 +5,19 @@ use std::sync::Arc;
 use ptmem_base::diagnostic;
 use ptmem_base::text::{count, thousands};
 use ptmem_base::units::{Delta, Size};
-use ptmem_compare::leak::{DeviceLeaks, Leak, LeakMetric, Mode, Point, Search};
-use ptmem_judge::verdict::{About, Judged, JudgedSearch, LeakGate, Mark, Verdict};
-use ptmem_trace::phase::steps::How;
+use ptmem_compare::leak::{DeviceLeaks, Leak, LeakMetric, Mode, Search, SeriesPoint};
+use ptmem_judge::verdict::{Judged, JudgedSearch, LeakGate, LimitKind, Mark, Verdict};
+use ptmem_trace::phase::steps::FoundBy;
 use ptmem_trace::profile::others;
 use strum::IntoEnumIterator;
 
 use super::device::overhead;
 use super::remarks::{checks_of, remarks};
-use super::stacks::{Frames, frames};
+use super::stacks::{RowFrames, frames};
 use super::table::rows;
 use super::{
-    Content, Fact, Group, MOST_LINES, Row, Section, Source, StepChart, Table, Tone, Value, View, figure, words,
+    Content, Fact, Group, MOST_LINES, RowOfCells, Section, SourceFile, StepChart, Table, Tone, Value, View, figure,
+    words,
 };
 use crate::RenderOptions;
 use crate::picture::Amounts;
@@ -71,7 +72,7 @@ fn overview(findings: &[&JudgedSearch], options: &RenderOptions) -> Table {
     Table::new(heads, rows)
 }
 
-fn overview_row(finding: &JudgedSearch, device: &DeviceLeaks) -> Row {
+fn overview_row(finding: &JudgedSearch, device: &DeviceLeaks) -> RowOfCells {
     let mark = mark(finding, device);
     let leaked = device.unclear.is_none().then(|| device.bytes_per_step());
     let cells = [
@@ -81,7 +82,7 @@ fn overview_row(finding: &JudgedSearch, device: &DeviceLeaks) -> Row {
         Value::change(leaked),
         device.leaks.first().map_or(Value::Nothing, |leak| Value::code(&*leak.label)),
     ];
-    Row::new(Tone::of_mark(mark), cells)
+    RowOfCells::new(Tone::of_mark(mark), cells)
 }
 
 fn group(finding: &JudgedSearch, has_several: bool, options: &RenderOptions) -> Group {
@@ -99,7 +100,7 @@ fn group(finding: &JudgedSearch, has_several: bool, options: &RenderOptions) -> 
         sections: sections.collect(),
         remarks: remarks(finding.diagnostics(), search.devices.len() > 1),
         // Each leak is a row of a table.
-        checks: checks_of(judgement, |check| check.about() != About::Leaks || check.row.is_none()),
+        checks: checks_of(judgement, |check| check.kind() != LimitKind::Leaks || check.row.is_none()),
         headline: Some(judgement.headline()),
         ..Group::default()
     }
@@ -125,9 +126,9 @@ fn course(search: &Search, device: &DeviceLeaks) -> StepChart {
 }
 
 /// The file of a single snapshot. Those of a series are in the table of the series.
-fn sources(search: &Search) -> Vec<Source> {
+fn sources(search: &Search) -> Vec<SourceFile> {
     let only = search.sources.iter().take(if search.mode == Mode::Steps { 1 } else { 0 });
-    only.map(|of| Source { side: None, path: of.path.clone(), amount: Size(of.bytes).to_string() }).collect()
+    only.map(|of| SourceFile { side: None, path: of.path.clone(), amount: Size(of.bytes).to_string() }).collect()
 }
 
 fn blocks(search: &Search, device: &DeviceLeaks, options: &RenderOptions) -> Vec<Content> {
@@ -154,13 +155,13 @@ fn steps(device: &DeviceLeaks) -> Fact {
     let total = thousands(device.points.len() as u64);
     let how = match &device.how {
         None => "none".to_owned(),
-        Some(How::Windows) if device.unclear.as_ref().is_some_and(|unclear| unclear.lacks_steps) => {
+        Some(FoundBy::Windows) if device.unclear.as_ref().is_some_and(|unclear| unclear.lacks_steps) => {
             "none found".to_owned()
         }
-        Some(How::Named(pattern)) => format!("{total} by {pattern}"),
-        Some(How::Recurring(label)) => format!("{total} by a recurring stack: {label}"),
-        Some(How::Called(module)) => format!("{total} by calls of {module}, the outermost module"),
-        Some(How::Windows) => format!("{total} equal parts of the history"),
+        Some(FoundBy::Named(pattern)) => format!("{total} by {pattern}"),
+        Some(FoundBy::Recurring(label)) => format!("{total} by a recurring stack: {label}"),
+        Some(FoundBy::Called(module)) => format!("{total} by calls of {module}, the outermost module"),
+        Some(FoundBy::Windows) => format!("{total} equal parts of the history"),
     };
     let mut lines = vec![vec![how]];
     if device.how.is_some() && device.unclear.is_none() {
@@ -182,17 +183,17 @@ fn warm_up(device: &DeviceLeaks) -> String {
 fn snapshots(device: &DeviceLeaks) -> Table {
     let heads = [figure("allocated"), figure("reserved"), figure("fragmentation"), words("at the end of")];
     let rows = device.points.iter().enumerate().map(|(at, point)| snapshot(point, at < device.skip));
-    let mut rows: Vec<Row> = rows.collect();
+    let mut rows: Vec<RowOfCells> = rows.collect();
     let left = rows.len().saturating_sub(MOST_SNAPSHOTS);
     if left > 0 {
         let half = MOST_SNAPSHOTS / 2;
         let cells = [Value::Nothing, Value::Nothing, Value::Nothing, Value::words(others(left))];
-        rows.splice(half..half + left, [Row::others(left, cells)]);
+        rows.splice(half..half + left, [RowOfCells::others(left, cells)]);
     }
     Table::new(heads, rows)
 }
 
-fn snapshot(point: &Point, is_warm_up: bool) -> Row {
+fn snapshot(point: &SeriesPoint, is_warm_up: bool) -> RowOfCells {
     let remark = if is_warm_up { " (warm-up)" } else { "" };
     let cells = [
         Value::size(point.allocated),
@@ -200,7 +201,7 @@ fn snapshot(point: &Point, is_warm_up: bool) -> Row {
         Value::size(point.fragmentation),
         Value::code(format!("{}{remark}", point.name)),
     ];
-    Row::new(if is_warm_up { Tone::Faint } else { Tone::Plain }, cells)
+    RowOfCells::new(if is_warm_up { Tone::Faint } else { Tone::Plain }, cells)
 }
 
 /// The growth of the totals.
@@ -241,7 +242,7 @@ fn leaks(search: &Search, device: &DeviceLeaks, metric: LeakMetric, options: &Re
     let listed = &leaks[..options.limit(leaks.len())];
     let has_since = listed.iter().any(|leak| leak.since.is_some());
     let code = search.code();
-    let mut with_frames = Frames::new(options);
+    let mut with_frames = RowFrames::new(options);
     with_frames.rows = MOST_STACKS;
     let rows = rows(
         &leaks,
@@ -268,7 +269,7 @@ fn leaks(search: &Search, device: &DeviceLeaks, metric: LeakMetric, options: &Re
 }
 
 /// The row of a leak, with the snapshot after which it began where any has one.
-fn row(leak: &Leak, has_since: bool) -> Row {
+fn row(leak: &Leak, has_since: bool) -> RowOfCells {
     let mut cells = vec![
         Value::Change(leak.bytes_per_step),
         Value::words(leak.blocks_per_step()),
@@ -277,5 +278,5 @@ fn row(leak: &Leak, has_since: bool) -> Row {
     ];
     cells.extend(has_since.then(|| leak.since.as_deref().map_or(Value::Nothing, |name| Value::words(name.to_owned()))));
     cells.push(Value::stack(&*leak.label, leak.more));
-    Row::new(Tone::Worse, cells)
+    RowOfCells::new(Tone::Worse, cells)
 }

@@ -30,15 +30,15 @@ mod table;
 mod tree;
 mod value;
 
-pub(crate) use acceptance::Way;
+pub(crate) use acceptance::WayToAccept;
 pub(crate) use device::seconds;
 pub use device::{Curve, known_size, overhead};
 pub(crate) use remarks::CheckLine;
 pub use remarks::{Remark, remarks};
 pub(crate) use stacks::StackLine;
 pub(crate) use table::Aside;
-pub use table::{Column, Row, Table, Tone, figure, rows, words};
-pub use value::{Label, TreeFrame, Value};
+pub use table::{Column, RowOfCells, Table, Tone, figure, rows, words};
+pub use value::{InputName, TreeFrame, Value};
 pub(crate) use value::{arrows, capitalized};
 
 use std::cmp::Reverse;
@@ -48,7 +48,7 @@ use ptmem_base::sides::Side;
 use ptmem_base::units::Size;
 use ptmem_compare::budget::DeviceBudget;
 use ptmem_compare::diff::ChangeKind;
-use ptmem_compare::leak::Point;
+use ptmem_compare::leak::SeriesPoint;
 use ptmem_judge::verdict::{Headline, Standing, Verdict};
 use ptmem_trace::profile::Profile;
 
@@ -68,7 +68,7 @@ pub struct View {
     /// The stack that explains the verdict.
     pub(crate) explanation: Option<Explanation>,
     /// The ways to accept the growth that fails it.
-    pub(crate) acceptance: Vec<Way>,
+    pub(crate) acceptance: Vec<WayToAccept>,
     /// The approval of a regression.
     pub(crate) approval: Option<Approval>,
     /// A row for every device, comparison or rank, the worst first; empty if there is only one. A terminal shows it
@@ -84,7 +84,7 @@ pub struct Group {
     /// Its name, where there are several.
     pub name: Option<String>,
     /// The files that it is about.
-    pub sources: Vec<Source>,
+    pub sources: Vec<SourceFile>,
     /// A row for every rank of a job, the worst first. [`View::overview`] has these rows as well.
     pub(crate) ranks: Option<Table>,
     /// Facts about all ranks of a job together.
@@ -109,7 +109,7 @@ pub struct Group {
 
 /// A file or directory that a group is about.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Source {
+pub struct SourceFile {
     /// Its side; `None` if nothing is compared.
     pub side: Option<Side>,
     /// Its path.
@@ -141,7 +141,7 @@ pub struct StepChart {
     /// Title of the bars: `allocated at the end of each step`.
     pub title: String,
     /// Bytes held in each.
-    pub points: Arc<[Point]>,
+    pub points: Arc<[SeriesPoint]>,
     /// Memory of the device, where it is given.
     pub budget: Option<DeviceBudget>,
     /// Number of the first ones, which are warm-up.
@@ -200,7 +200,7 @@ impl Section {
 impl Group {
     /// A group about files.
     #[must_use]
-    pub fn about(sources: Vec<Source>) -> Self {
+    pub fn about(sources: Vec<SourceFile>) -> Self {
         Self { sources, ..Self::default() }
     }
 
@@ -217,7 +217,7 @@ impl Group {
     }
 }
 
-impl Source {
+impl SourceFile {
     /// The file of a profile.
     fn of_profile(side: Option<Side>, profile: &Profile) -> Self {
         Self { side, path: profile.source.path.clone(), amount: Size(profile.source.bytes).to_string() }

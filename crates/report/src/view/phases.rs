@@ -5,16 +5,16 @@ use std::collections::{HashMap, HashSet};
 
 use ptmem_base::text::{count, thousands};
 use ptmem_compare::diff::{self, Change, DeviceDiff, ListedPhases, PhaseRow, Sides};
-use ptmem_judge::verdict::{About, Check, CheckedFigures, Judgement, Mark, Outcome, Standing};
-use ptmem_trace::phase::Source;
+use ptmem_judge::verdict::{Check, CheckedFigures, Judgement, LimitKind, Mark, Outcome, Standing};
+use ptmem_trace::phase::PhaseSource;
 use ptmem_trace::profile::{DeviceProfile, Every, Interval, Occurrence};
 use ptmem_trace::trace::WindowCounters;
 
-use super::{Row, Table, Tone, Value, figure, words};
+use super::{RowOfCells, Table, Tone, Value, figure, words};
 use crate::{RenderOptions, grouped};
 
 /// The phases of one name, and the place of that name in the order in which phases begin.
-type Group<'d> = (usize, Vec<&'d Occurrence>);
+type PhaseGroup<'d> = (usize, Vec<&'d Occurrence>);
 
 /// The first of the highest phases.
 fn highest<'d>(phases: &[&'d Occurrence]) -> Option<&'d Occurrence> {
@@ -54,7 +54,7 @@ fn without_phases(device: &DeviceProfile) -> Table {
 }
 
 /// The highest phases, in the order in which they begin.
-fn by_name(mut groups: Vec<Group<'_>>, top: usize) -> Table {
+fn by_name(mut groups: Vec<PhaseGroup<'_>>, top: usize) -> Table {
     groups.sort_by_key(|(_, phases)| Reverse(highest(phases).map(|phase| phase.held.peak.allocated)));
     let rest = groups.split_off(groups.len().min(top));
     groups.sort_by_key(|(place, _)| *place);
@@ -71,22 +71,26 @@ fn by_name(mut groups: Vec<Group<'_>>, top: usize) -> Table {
 }
 
 /// A table of figures with a name behind them.
-fn table(figures: &[&str], name: &str, rows: impl Iterator<Item = Row>) -> Table {
+fn table(figures: &[&str], name: &str, rows: impl Iterator<Item = RowOfCells>) -> Table {
     Table::new(figures.iter().map(|&head| figure(head)).chain([words(name)]).collect::<Vec<_>>(), rows)
 }
 
-fn row(phase: &Occurrence, depth: u32, numbers: impl IntoIterator<Item = Value>) -> Row {
+fn row(phase: &Occurrence, depth: u32, numbers: impl IntoIterator<Item = Value>) -> RowOfCells {
     let WindowCounters { start, end, peak } = phase.held;
     let [start, end, peak] = [start, end, peak].map(|level| Value::Size(level.allocated));
     let figures = [start, end, Value::Change(phase.change()), peak];
-    Row { depth: depth as usize, ..Row::new(Tone::Plain, figures.into_iter().chain(numbers).chain([name(phase)])) }
+    RowOfCells {
+        depth: depth as usize,
+        ..RowOfCells::new(Tone::Plain, figures.into_iter().chain(numbers).chain([name(phase)]))
+    }
 }
 
 fn name(phase: &Occurrence) -> Value {
     let remark = match (phase.source, phase.begins, phase.ends) {
-        (Source::Annotation | Source::Pass, false, _) => " (begins before)",
-        (Source::Annotation | Source::Pass, true, false) => " (does not end)",
-        (Source::Annotation | Source::Pass, true, true) | (Source::Metadata | Source::CompileContext, ..) => "",
+        (PhaseSource::Annotation | PhaseSource::Pass, false, _) => " (begins before)",
+        (PhaseSource::Annotation | PhaseSource::Pass, true, false) => " (does not end)",
+        (PhaseSource::Annotation | PhaseSource::Pass, true, true)
+        | (PhaseSource::Metadata | PhaseSource::CompileContext, ..) => "",
     };
     Value::code(format!("{}{remark}", phase.name))
 }
@@ -102,10 +106,10 @@ pub(super) fn intervals(device: &DeviceProfile, every: &Every) -> Table {
     .titled(format!("every {every}"))
 }
 
-fn interval(part: &Interval) -> Row {
+fn interval(part: &Interval) -> RowOfCells {
     let WindowCounters { start, peak, end } = part.held;
     let [start, peak, end] = [start, peak, end].map(|level| Value::Size(level.allocated));
-    Row::new(Tone::Plain, [start, peak, end, Value::size(part.reserved_peak), Value::code(&*part.name)])
+    RowOfCells::new(Tone::Plain, [start, peak, end, Value::size(part.reserved_peak), Value::code(&*part.name)])
 }
 
 /// The changed phases of a comparison.
@@ -114,8 +118,8 @@ pub(super) fn changes(device: &DeviceDiff, judgement: &Judgement, options: &Rend
     // Collecting in reverse keeps the first and worst of several checks of one phase.
     let of_device = judgement.checks.iter().filter(|check| check.is_of_phases() && check.device == number);
     let (reserved, peaks): (Vec<&Check>, Vec<&Check>) =
-        of_device.partition(|check| check.about() == About::ReservedInPhases);
-    let checks: Checks<'_> = peaks.into_iter().rev().filter_map(|check| Some((check.key()?, check))).collect();
+        of_device.partition(|check| check.kind() == LimitKind::ReservedInPhases);
+    let checks: ChecksByKey<'_> = peaks.into_iter().rev().filter_map(|check| Some((check.key()?, check))).collect();
     let listed = diff::listed_phases(&device.phases, options.top(), options.unchanged, |row| {
         check_of(row, &checks).is_some_and(|check| check.outcome == Outcome::Exceeded)
     });
@@ -130,26 +134,26 @@ pub(super) fn changes(device: &DeviceDiff, judgement: &Judgement, options: &Rend
 }
 
 /// The checks of the phases of a device, by the key of the phase.
-type Checks<'j> = HashMap<&'j str, &'j Check>;
+type ChecksByKey<'j> = HashMap<&'j str, &'j Check>;
 
 /// The check of a row: a check is about the occurrence that exceeds the limit by most.
-fn check_of<'j>(row: &PhaseRow, checks: &Checks<'j>) -> Option<&'j Check> {
+fn check_of<'j>(row: &PhaseRow, checks: &ChecksByKey<'j>) -> Option<&'j Check> {
     let check = *checks.get(&*row.key())?;
     let scope = check.label()?;
     (scope == row.title() || scope == &*row.name).then_some(check)
 }
 
-fn change_row(row: &PhaseRow, check: Option<&Check>) -> Row {
+fn change_row(row: &PhaseRow, check: Option<&Check>) -> RowOfCells {
     compared_row(row.peak, check.map(Mark::of), row.title())
 }
 
 /// The reserved bytes that a check is about, beside which the allocated ones stand.
-fn reserved_row(check: &Check) -> Option<Row> {
+fn reserved_row(check: &Check) -> Option<RowOfCells> {
     let CheckedFigures { before, after, .. } = check.figures;
     Some(compared_row(Sides { before, after }, Some(Mark::of(check)), format!("{} (reserved)", check.label()?)))
 }
 
-fn compared_row(bytes: Change, mark: Option<Mark>, name: String) -> Row {
+fn compared_row(bytes: Change, mark: Option<Mark>, name: String) -> RowOfCells {
     let delta = bytes.gained();
     let tone = match (mark, delta) {
         (Some(mark), _) => Tone::Mark(mark),
@@ -164,7 +168,7 @@ fn compared_row(bytes: Change, mark: Option<Mark>, name: String) -> Row {
         Value::mark(mark),
         Value::code(name),
     ];
-    Row::new(tone, cells)
+    RowOfCells::new(tone, cells)
 }
 
 /// The rows that are left out, in words.

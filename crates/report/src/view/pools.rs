@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use ptmem_base::sides::Sides;
 use ptmem_base::text::count;
-use ptmem_judge::verdict::{About, Judgement, Mark};
+use ptmem_judge::verdict::{Judgement, LimitKind, Mark};
 use ptmem_trace::profile::{DeviceProfile, PrivatePool};
 
 use super::table::rows;
-use super::{Row, Table, Tone, Value, figure, words};
+use super::{RowOfCells, Table, Tone, Value, figure, words};
 use crate::RenderOptions;
 
 const TITLE: &str = "private pools at the end";
@@ -32,7 +32,7 @@ pub(super) fn held(device: &DeviceProfile, options: &RenderOptions) -> Option<Ta
     let listed = rows(
         &largest_first(device),
         options,
-        |pool| Row::new(Tone::Plain, sizes(&[pool]).into_iter().chain([name(pool)])),
+        |pool| RowOfCells::new(Tone::Plain, sizes(&[pool]).into_iter().chain([name(pool)])),
         |rest, name| sizes(rest).into_iter().chain([name]).collect(),
     );
     let heads = [
@@ -68,7 +68,7 @@ pub(super) fn changes(
     pools.sort_by_key(|(_, pool)| std::cmp::Reverse(reserved(pool).delta()));
     let device = devices.after.or(devices.before).map(|device| device.device);
     let checks: Vec<_> =
-        judgement.checks.iter().filter(|of| of.about() == About::Pools && of.device == device).collect();
+        judgement.checks.iter().filter(|of| of.kind() == LimitKind::Pools && of.device == device).collect();
     let listed = rows(
         &pools,
         options,
@@ -98,10 +98,10 @@ pub(super) fn changes(
     (!pools.is_empty()).then(|| Table::new(heads, listed).titled(format!("{TITLE} (reserved)")))
 }
 
-fn figures(mark: Option<Mark>, reserved: Sides<u64>, others: [Value; 3]) -> Row {
+fn figures(mark: Option<Mark>, reserved: Sides<u64>, others: [Value; 3]) -> RowOfCells {
     let tone = mark.map_or(Tone::of_change(reserved.delta()), Tone::Mark);
     let sizes = [Value::Change(reserved.delta()), Value::Size(reserved.before), Value::Size(reserved.after)];
-    Row::new(tone, sizes.into_iter().chain(others))
+    RowOfCells::new(tone, sizes.into_iter().chain(others))
 }
 
 fn reserved(pool: &Sides<Option<&PrivatePool>>) -> Sides<u64> {

@@ -10,12 +10,12 @@ use ptmem_judge::verdict::{
 use ptmem_trace::profile::{DeviceProfile, Profile};
 
 use super::comparison::{amount, of_ranks};
-use super::held::Shown;
+use super::held::ShownDevice;
 use super::remarks::{checks, remarks};
 use super::table::rows;
 use super::{
-    Content, Fact, Group, Row, Section, Source, Table, Tone, Value, View, device, figure, held, phases, pools, tree,
-    words,
+    Content, Fact, Group, RowOfCells, Section, SourceFile, Table, Tone, Value, View, device, figure, held, phases,
+    pools, tree, words,
 };
 use crate::RenderOptions;
 use crate::known;
@@ -31,7 +31,7 @@ pub(crate) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &R
         ..section(profile, device, judgement, None, options)
     });
     let group = Group {
-        sources: vec![Source::of_profile(None, profile)],
+        sources: vec![SourceFile::of_profile(None, profile)],
         facts: super::serving::facts(&[profile]).into_iter().collect(),
         sections: sections.collect(),
         idle: idle(profile, active.is_empty()),
@@ -57,7 +57,7 @@ fn section(
     options: &RenderOptions,
 ) -> Section {
     let picture = options.pictures.then(|| Picture::of_device(profile, device, options.internals()));
-    let blocks = Shown { profile, device, judgement, picture: picture.as_ref(), others, options }.blocks();
+    let blocks = ShownDevice { profile, device, judgement, picture: picture.as_ref(), others, options }.blocks();
     Section { blocks, picture, ..Section::default() }
 }
 
@@ -78,7 +78,7 @@ fn idle(profile: &Profile, all: bool) -> Option<String> {
     (!idle.is_empty()).then(|| format!("nothing on device {}", idle.join(", ")))
 }
 
-impl Shown<'_> {
+impl ShownDevice<'_> {
     /// Everything about the device.
     fn blocks(self) -> Vec<Content> {
         let Self { profile, device, options, .. } = self;
@@ -121,7 +121,7 @@ pub(crate) fn view_of_ranks(readings: &Readings, options: &RenderOptions) -> Vie
     let has_ranks = has_ranks(job.members.iter().filter_map(Judged::member));
     let amount = amount(job.members.len(), has_ranks);
     let group = Group {
-        sources: vec![Source { side: None, path, amount }],
+        sources: vec![SourceFile { side: None, path, amount }],
         sections: shown.filter_map(|line| section_of_rank(line, &lines, options)).collect(),
         ..of_ranks(job, &lines, has_ranks, ranks.clone())
     };
@@ -147,10 +147,10 @@ fn rank_table(lines: &[ranks::Shown<'_>], options: &RenderOptions) -> Table {
     Table::new(heads, rows)
 }
 
-fn rank_row(line: &ranks::Shown<'_>) -> Row {
+fn rank_row(line: &ranks::Shown<'_>) -> RowOfCells {
     let metrics = [Metric::Baseline, Metric::Peak, Metric::End, Metric::Reserved];
     let mut cells = vec![Value::words(&*line.name)];
     cells.extend(metrics.map(|metric| Value::size(line.device.and_then(|device| known::value(metric, device)))));
     cells.push(Value::mark(line.mark));
-    Row::new(Tone::of_mark(line.mark), cells)
+    RowOfCells::new(Tone::of_mark(line.mark), cells)
 }

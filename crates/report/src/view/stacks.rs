@@ -4,10 +4,10 @@ use ptmem_base::difference::difference;
 use ptmem_base::sides::Sides;
 use ptmem_base::text::thousands;
 use ptmem_snapshot::snapshot::{FrameId, StackId};
-use ptmem_trace::stack::{Code, Token};
+use ptmem_trace::stack::{SnapshotCode, Token};
 use similar::{ChangeTag, DiffOp, group_diff_ops};
 
-use super::{Row, Value};
+use super::{RowOfCells, Value};
 use crate::RenderOptions;
 use crate::source::Site;
 
@@ -51,7 +51,7 @@ impl StackLine {
 }
 
 /// The frames of the rows of a table, as far as there is room for them.
-pub(super) struct Frames<'a> {
+pub(super) struct RowFrames<'a> {
     options: &'a RenderOptions,
     /// The number of further frames and rows that have room.
     frames: usize,
@@ -60,7 +60,7 @@ pub(super) struct Frames<'a> {
     pub(super) more: usize,
 }
 
-impl<'a> Frames<'a> {
+impl<'a> RowFrames<'a> {
     pub(super) fn new(options: &'a RenderOptions) -> Self {
         let frames = if options.pictures { MOST_FRAMES_OF_PAGE } else { MOST_FRAMES };
         Self { options, frames, rows: usize::MAX, more: 0 }
@@ -69,10 +69,10 @@ impl<'a> Frames<'a> {
     /// A row with its frames, and with the lines that it sums.
     pub(super) fn row(
         &mut self,
-        row: Row,
+        row: RowOfCells,
         frames: impl FnOnce() -> Vec<StackLine>,
         summed: impl FnOnce() -> Vec<[Value; 2]>,
-    ) -> Row {
+    ) -> RowOfCells {
         if self.frames == 0 || self.rows == 0 {
             self.more += 1;
             return row;
@@ -84,52 +84,56 @@ impl<'a> Frames<'a> {
         let rest = summed.len().saturating_sub(MOST_SUMMED);
         summed.truncate(MOST_SUMMED);
         summed.extend((rest > 0).then(|| [Value::Nothing, Value::words(format!("and {rest} more"))]));
-        Row { frames, summed, ..row }
+        RowOfCells { frames, summed, ..row }
     }
 
     /// A row with its line in the checkout.
-    pub(super) fn placed(&self, row: Row, code: &Code<'_>, stack: Option<StackId>) -> Row {
+    pub(super) fn placed(&self, row: RowOfCells, code: &SnapshotCode<'_>, stack: Option<StackId>) -> RowOfCells {
         let site = stack.and_then(|stack| Site::new(code, stack, self.options));
-        Row { site, shows_source: self.options.source, ..row }
+        RowOfCells { site, shows_source: self.options.source, ..row }
     }
 }
 
 /// A frame of a stack, or an operation of its C++ frames.
 #[derive(Debug, Clone)]
-struct Step {
+struct FrameOrOperation {
     identity: (Option<Token>, String),
     line: Option<u32>,
     text: String,
 }
 
-impl Step {
+impl FrameOrOperation {
     /// A step that is not a frame.
     fn named(text: &str) -> Self {
         Self { identity: (None, text.to_owned()), line: None, text: text.to_owned() }
     }
 
     /// A frame in Python.
-    fn frame(code: &Code<'_>, frame: FrameId) -> Self {
+    fn frame(code: &SnapshotCode<'_>, frame: FrameId) -> Self {
         Self { identity: (Some(code.token(frame)), String::new()), line: code.line(frame), text: code.text(frame) }
     }
 }
 
 /// The steps from the outermost frame inwards, as in a traceback.
-fn steps((code, stack): (&Code<'_>, StackId)) -> Vec<Step> {
+fn steps((code, stack): (&SnapshotCode<'_>, StackId)) -> Vec<FrameOrOperation> {
     let frames = code.shown_frames(stack);
-    let mut steps: Vec<Step> = code.is_backward(stack).then(|| Step::named("backward")).into_iter().collect();
-    steps.extend(frames.iter().take(MOST_FRAMES_OF_STACK).rev().map(|&frame| Step::frame(code, frame)));
-    steps.extend(code.operation_names(stack).iter().map(|name| Step::named(name)));
+    let mut steps: Vec<FrameOrOperation> =
+        code.is_backward(stack).then(|| FrameOrOperation::named("backward")).into_iter().collect();
+    steps.extend(frames.iter().take(MOST_FRAMES_OF_STACK).rev().map(|&frame| FrameOrOperation::frame(code, frame)));
+    steps.extend(code.operation_names(stack).iter().map(|name| FrameOrOperation::named(name)));
     steps
 }
 
-fn identities(steps: &[Step]) -> Vec<(Option<Token>, String)> {
+fn identities(steps: &[FrameOrOperation]) -> Vec<(Option<Token>, String)> {
     steps.iter().map(|step| step.identity.clone()).collect()
 }
 
 /// The frames of a stack, the outermost first; of both sides the way from that of the before to that of the after. Frames that
 /// only moved to another line are the same.
-pub(super) fn frames(before: Option<(&Code<'_>, StackId)>, after: Option<(&Code<'_>, StackId)>) -> Vec<StackLine> {
+pub(super) fn frames(
+    before: Option<(&SnapshotCode<'_>, StackId)>,
+    after: Option<(&SnapshotCode<'_>, StackId)>,
+) -> Vec<StackLine> {
     let (old, new) = match (before.map(steps), after.map(steps)) {
         (Some(old), Some(new)) => (old, new),
         (one, other) => {
@@ -150,7 +154,7 @@ pub(super) fn frames(before: Option<(&Code<'_>, StackId)>, after: Option<(&Code<
     lines
 }
 
-fn lines_of(op: &DiffOp, old: &[Step], new: &[Step]) -> Vec<StackLine> {
+fn lines_of(op: &DiffOp, old: &[FrameOrOperation], new: &[FrameOrOperation]) -> Vec<StackLine> {
     if let DiffOp::Equal { .. } = op {
         let pairs = old[op.old_range()].iter().zip(&new[op.new_range()]);
         return pairs.map(|(old, new)| StackLine::new(ChangeTag::Equal, moved(old, new))).collect();
@@ -160,7 +164,7 @@ fn lines_of(op: &DiffOp, old: &[Step], new: &[Step]) -> Vec<StackLine> {
 }
 
 /// A frame as in the after, and from which line it moved.
-fn moved(old: &Step, new: &Step) -> String {
+fn moved(old: &FrameOrOperation, new: &FrameOrOperation) -> String {
     match (old.line, new.line) {
         (Some(old), Some(line)) if old != line => format!("{}, was line {old}", new.text),
         _ => new.text.clone(),

@@ -16,8 +16,8 @@ pub struct Table {
     /// The columns. The last one is the widest: a format shortens it where there is little room.
     pub(crate) columns: Vec<Column>,
     /// The rows.
-    pub(crate) rows: Vec<Row>,
-    /// The title of the irrelevant rows, see [`Row::aside`].
+    pub(crate) rows: Vec<RowOfCells>,
+    /// The title of the irrelevant rows, see [`RowOfCells::aside`].
     pub(crate) aside: &'static str,
     /// A line below: rows that are left out, or the meaning of a column.
     pub below: Option<String>,
@@ -42,7 +42,7 @@ pub struct Column {
 
 /// A row.
 #[derive(Debug, Clone, Default)]
-pub struct Row {
+pub struct RowOfCells {
     /// A value for each column.
     pub cells: Vec<Value>,
     /// The importance of the row.
@@ -130,7 +130,7 @@ impl Column {
 impl Table {
     /// A table without a title.
     #[must_use]
-    pub fn new(columns: impl Into<Vec<Column>>, rows: impl IntoIterator<Item = Row>) -> Self {
+    pub fn new(columns: impl Into<Vec<Column>>, rows: impl IntoIterator<Item = RowOfCells>) -> Self {
         Self { columns: columns.into(), rows: rows.into_iter().collect(), ..Self::default() }
     }
 
@@ -151,19 +151,19 @@ impl Table {
 pub fn rows<T>(
     all: &[T],
     options: &RenderOptions,
-    row: impl FnMut(&T) -> Row,
+    row: impl FnMut(&T) -> RowOfCells,
     others: impl FnOnce(&[T], Value) -> Vec<Value>,
-) -> Vec<Row> {
+) -> Vec<RowOfCells> {
     let (listed, rest) = all.split_at(options.limit(all.len()));
-    let mut rows: Vec<Row> = listed.iter().map(row).collect();
+    let mut rows: Vec<RowOfCells> = listed.iter().map(row).collect();
     if !rest.is_empty() {
         let name = Value::words(ptmem_trace::profile::others(rest.len()));
-        rows.push(Row::others(rest.len(), others(rest, name)));
+        rows.push(RowOfCells::others(rest.len(), others(rest, name)));
     }
     rows
 }
 
-impl Row {
+impl RowOfCells {
     /// A row of values.
     #[must_use]
     pub fn new(tone: Tone, cells: impl IntoIterator<Item = Value>) -> Self {

@@ -1,16 +1,16 @@
 //! The call tree.
 
 use ptmem_base::sides::Sides;
-use ptmem_compare::tree::{Layout, Tree, TreeLine, TreeOptions};
+use ptmem_compare::tree::{Tree, TreeLayout, TreeLine, TreeOptions};
 use ptmem_trace::profile::{Held, others};
 
-use super::{Column, Content, Row, Table, Tone, TreeFrame, Value, figure, words};
+use super::{Column, Content, RowOfCells, Table, Tone, TreeFrame, Value, figure, words};
 
 /// Nodes below the total divided by this are hidden.
 const HIDDEN_PART: u64 = 200;
 
 /// A tree as it is shown.
-struct Shown<'t> {
+struct ShownTree<'t> {
     tree: &'t Tree,
     options: &'t TreeOptions,
     changes: bool,
@@ -19,17 +19,17 @@ struct Shown<'t> {
 /// The tree of one snapshot: at most `top` callees of every frame, and none that hold next to nothing.
 pub(super) fn held(tree: &Tree, options: &TreeOptions, top: usize, moment: &str) -> Content {
     let least = if top == 0 { 0 } else { tree.held().after.bytes / HIDDEN_PART };
-    let lines = tree.lines(Layout { top, least, changes: false, fold: true });
-    Content::Table(Shown { tree, options, changes: false }.table(&lines, moment))
+    let lines = tree.lines(TreeLayout { top, least, changes: false, fold: true });
+    Content::Table(ShownTree { tree, options, changes: false }.table(&lines, moment))
 }
 
 /// The tree of a comparison, without what did not change at all.
 pub(super) fn changes(tree: &Tree, options: &TreeOptions, top: usize, min_delta: u64, moment: &str) -> Content {
-    let lines = tree.lines(Layout { top, least: min_delta.max(1), changes: true, fold: true });
-    Content::Table(Shown { tree, options, changes: true }.table(&lines, moment))
+    let lines = tree.lines(TreeLayout { top, least: min_delta.max(1), changes: true, fold: true });
+    Content::Table(ShownTree { tree, options, changes: true }.table(&lines, moment))
 }
 
-impl Shown<'_> {
+impl ShownTree<'_> {
     fn table(&self, lines: &[TreeLine<'_>], moment: &str) -> Table {
         let title = format!("call tree {moment}");
         let mut total = self.amount(self.tree.total).to_string();
@@ -58,7 +58,7 @@ impl Shown<'_> {
         if self.changes { Value::Change(held.delta()) } else { Value::Size(held.after.bytes) }
     }
 
-    fn row(&self, line: &TreeLine<'_>) -> Row {
+    fn row(&self, line: &TreeLine<'_>) -> RowOfCells {
         let Sides { before, after } = line.held;
         let mut cells = if self.changes {
             vec![Value::Change(line.held.delta()), Value::Size(before.bytes), Value::Size(after.bytes)]
@@ -73,7 +73,7 @@ impl Shown<'_> {
             (true, 0) => Value::words("[itself]"),
             (true, count) => Value::words(others(count)),
         });
-        Row { depth: line.depth, ..Row::new(self.tone(line), cells) }
+        RowOfCells { depth: line.depth, ..RowOfCells::new(self.tone(line), cells) }
     }
 
     fn tone(&self, line: &TreeLine<'_>) -> Tone {

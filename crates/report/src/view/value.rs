@@ -10,7 +10,7 @@ use std::fmt;
 use ptmem_base::sides::Sides;
 use ptmem_base::text::thousands;
 use ptmem_base::units::{Delta, Size, format_percent, format_share};
-use ptmem_compare::tree::Frame;
+use ptmem_compare::tree::CallFrame;
 use ptmem_trace::stack::More;
 
 /// One value: the content of a table cell.
@@ -39,14 +39,14 @@ pub enum Value {
         limit: Option<String>,
     },
     /// The name of a stack, a phase, a rank, a file.
-    Label(Label),
+    Label(InputName),
     /// Frames that call one another, the outermost first.
     Frames(Vec<TreeFrame>),
 }
 
 /// A name from the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Label {
+pub struct InputName {
     /// The name, as it came: a renderer escapes it.
     pub(crate) text: String,
     /// Whether it is code: a stack, a function, a phase, a path. Else it is words: a device, a rank, a row for several others.
@@ -59,7 +59,7 @@ pub struct Label {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeFrame {
     /// Function, file and line.
-    pub(crate) frame: Frame,
+    pub(crate) frame: CallFrame,
     /// Whether it matches the search.
     pub(crate) marked: bool,
 }
@@ -74,13 +74,13 @@ impl Value {
     /// The name of a stack that sums further lines.
     #[must_use]
     pub fn stack(text: impl Into<String>, more: More) -> Self {
-        Self::Label(Label { text: text.into(), is_code: true, more })
+        Self::Label(InputName { text: text.into(), is_code: true, more })
     }
 
     /// The name of a device or a rank, or of a row for several others.
     #[must_use]
     pub fn words(text: impl Into<String>) -> Self {
-        Self::Label(Label { text: text.into(), is_code: false, more: More::default() })
+        Self::Label(InputName { text: text.into(), is_code: false, more: More::default() })
     }
 
     /// Bytes, where they are known.

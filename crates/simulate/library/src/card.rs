@@ -3,7 +3,7 @@
 use crate::settings::settings;
 
 /// Limits that all cards of a compute capability share.
-pub(crate) struct Limits {
+pub(crate) struct CapabilityLimits {
     pub(crate) threads_per_processor: i32,
     pub(crate) blocks_per_processor: i32,
     /// Shared memory of a processor, in bytes.
@@ -22,7 +22,7 @@ pub(crate) const WARP: i32 = 32;
 
 const KIB: i32 = 1024;
 
-impl Limits {
+impl CapabilityLimits {
     /// Limits in threads and blocks of a processor, and in KiB of shared memory of a processor and of a block.
     const fn new(threads: i32, blocks: i32, shared: i32, of_block: i32) -> Self {
         Self {
@@ -41,18 +41,18 @@ impl Limits {
 }
 
 /// Limits of the card's compute capability, after the CUDA programming guide.
-pub(crate) fn limits() -> Limits {
+pub(crate) fn limits() -> CapabilityLimits {
     match settings().capability {
-        ..=60 => Limits::new(2048, 32, 64, 48),
-        61..=69 => Limits::new(2048, 32, 96, 48),
-        70..=74 => Limits::new(2048, 32, 96, 96),
-        75..=79 => Limits::new(1024, 16, 64, 64),
-        80 => Limits::new(2048, 32, 164, 163).with_reserve(),
-        87 => Limits::new(1536, 16, 164, 163).with_reserve(),
-        81..=86 | 88 => Limits::new(1536, 16, 100, 99).with_reserve(),
-        89 => Limits::new(1536, 24, 100, 99).with_reserve(),
-        90..=119 => Limits::new(2048, 32, 228, 227).with_reserve(),
-        120.. => Limits::new(1536, 24, 100, 99).with_reserve(),
+        ..=60 => CapabilityLimits::new(2048, 32, 64, 48),
+        61..=69 => CapabilityLimits::new(2048, 32, 96, 48),
+        70..=74 => CapabilityLimits::new(2048, 32, 96, 96),
+        75..=79 => CapabilityLimits::new(1024, 16, 64, 64),
+        80 => CapabilityLimits::new(2048, 32, 164, 163).with_reserve(),
+        87 => CapabilityLimits::new(1536, 16, 164, 163).with_reserve(),
+        81..=86 | 88 => CapabilityLimits::new(1536, 16, 100, 99).with_reserve(),
+        89 => CapabilityLimits::new(1536, 24, 100, 99).with_reserve(),
+        90..=119 => CapabilityLimits::new(2048, 32, 228, 227).with_reserve(),
+        120.. => CapabilityLimits::new(1536, 24, 100, 99).with_reserve(),
     }
 }
 

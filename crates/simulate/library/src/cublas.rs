@@ -2,7 +2,7 @@
 //! from the others, because PyTorch keeps one workspace for each handle and stream.
 
 use crate::calls::calls;
-use crate::ffi::{Answer, Handle, Opaque, Out};
+use crate::ffi::{Handle, Opaque, Out, StaticText};
 use crate::handles::Registry;
 use crate::version;
 
@@ -75,13 +75,13 @@ pub extern "C" fn cublasGetPointerMode_v2(handle: Handle, mode: Out<i32>) -> i32
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cublasGetStatusString(status: i32) -> Answer {
+pub extern "C" fn cublasGetStatusString(status: i32) -> StaticText {
     let text = if status == SUCCESS { c"success" } else { c"the simulated cuBLAS has no such handle" };
     text.into()
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cublasGetStatusName(status: i32) -> Answer {
+pub extern "C" fn cublasGetStatusName(status: i32) -> StaticText {
     let text = if status == SUCCESS { c"CUBLAS_STATUS_SUCCESS" } else { c"CUBLAS_STATUS_NOT_INITIALIZED" };
     text.into()
 }

@@ -2,7 +2,7 @@
 
 /// Something that the library counts. The order is that of the counters in the shared file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fact {
+pub(crate) enum CountedFact {
     /// Processes that loaded the library.
     Processes,
     /// Questions for the number of devices: somebody uses CUDA.
@@ -41,7 +41,7 @@ pub(crate) enum Fact {
     ProcessesWithoutHook,
 }
 
-impl Fact {
+impl CountedFact {
     /// Number of facts.
     pub(crate) const COUNT: usize = Self::ProcessesWithoutHook as usize + 1;
 }

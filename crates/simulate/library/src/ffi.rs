@@ -125,9 +125,9 @@ impl Text {
 /// Text of this library, which lives for ever.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
-pub struct Answer(*const c_char);
+pub struct StaticText(*const c_char);
 
-impl From<&'static CStr> for Answer {
+impl From<&'static CStr> for StaticText {
     fn from(text: &'static CStr) -> Self {
         Self(text.as_ptr())
     }

@@ -1,7 +1,7 @@
 //! Counts of what happened in the run: facts, and calls that were only answered.
 //!
 //! The counters are in a file that all processes of a run map, so that they survive the killing of a process. `ptmem
-//! simulate` creates the file and reads it at the end: first a counter for each [`Fact`], then one for each of
+//! simulate` creates the file and reads it at the end: first a counter for each [`CountedFact`], then one for each of
 //! [`NAMES`].
 
 use alloc::ffi::CString;
@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::cuda_error::CudaError;
-pub(crate) use crate::fact::Fact;
+pub(crate) use crate::fact::CountedFact;
 use crate::names::{KIND, NAMES};
 use crate::python;
 use crate::settings::{Unsupported, settings};
@@ -19,7 +19,7 @@ use crate::sys::{self, memory, message};
 static COUNTERS: Lazy<&'static [AtomicU64]> = Lazy::new(open);
 
 fn open() -> &'static [AtomicU64] {
-    let count = Fact::COUNT + NAMES.len();
+    let count = CountedFact::COUNT + NAMES.len();
     let path = CString::new(settings().ledger).unwrap_or_default();
     let shared = if path.is_empty() { None } else { memory::map_counters(&path, count) };
     shared.unwrap_or_else(|| Vec::leak((0..count).map(|_| AtomicU64::new(0)).collect()))
@@ -31,24 +31,24 @@ fn open() -> &'static [AtomicU64] {
 static AT_START: extern "C" fn() = start;
 
 extern "C" fn start() {
-    count(Fact::Processes);
+    count(CountedFact::Processes);
     sys::end_with(settings().parent);
     python::keep_hook_first();
 }
 
 /// Counts a fact once.
-pub(crate) fn count(fact: Fact) {
+pub(crate) fn count(fact: CountedFact) {
     COUNTERS.get()[fact as usize].fetch_add(1, Ordering::Relaxed);
 }
 
 /// Raises the highest use of memory.
 pub(crate) fn count_use(bytes: u64) {
-    COUNTERS.get()[Fact::HighestUse as usize].fetch_max(bytes, Ordering::Relaxed);
+    COUNTERS.get()[CountedFact::HighestUse as usize].fetch_max(bytes, Ordering::Relaxed);
 }
 
 /// Way to answer a function that only has a name here.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum AnswerKind {
     /// It computes or sets something: success is the whole answer.
     Done,
     /// It makes a handle, which its first argument is a place for.
@@ -62,15 +62,15 @@ pub(crate) enum Kind {
 /// Answers a call of a function that only has a name here, given by its index in [`NAMES`]; `first` is its first
 /// argument.
 pub(crate) fn answer(index: usize, first: crate::ffi::Out<u64>) -> usize {
-    let calls = COUNTERS.get()[Fact::COUNT + index].fetch_add(1, Ordering::Relaxed);
+    let calls = COUNTERS.get()[CountedFact::COUNT + index].fetch_add(1, Ordering::Relaxed);
     match KIND[index] {
-        Kind::Done => 0,
-        Kind::Makes => {
+        AnswerKind::Done => 0,
+        AnswerKind::Makes => {
             first.set(crate::handles::new_handle());
             0
         }
-        Kind::Refuses => CudaError::NotSupported as usize,
-        Kind::Asks => refuse_or_allow(NAMES[index], calls == 0),
+        AnswerKind::Refuses => CudaError::NotSupported as usize,
+        AnswerKind::Asks => refuse_or_allow(NAMES[index], calls == 0),
     }
 }
 

@@ -1,7 +1,7 @@
 //! cuSOLVER and cuSPARSE: sizes of workspaces, which are all 0. The true sizes are not known, so what an operation
 //! would take for a moment is missing from a recording; its results are there.
 
-use crate::ffi::{Answer, Opaque, Out};
+use crate::ffi::{Opaque, Out, StaticText};
 use crate::settings::settings;
 
 const SUCCESS: i32 = 0;
@@ -90,6 +90,6 @@ pub extern "C" fn cusparseSpMatGetSize(_matrix: Opaque, rows: Out<i64>, columns:
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cusparseGetErrorString(_code: i32) -> Answer {
+pub extern "C" fn cusparseGetErrorString(_code: i32) -> StaticText {
     c"an answer of the simulated cuSPARSE".into()
 }

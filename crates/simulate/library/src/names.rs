@@ -4,7 +4,7 @@
 //! the build script wraps it in a call of `names!`.
 
 use crate::ffi::Out;
-use crate::ledger::{Kind, answer};
+use crate::ledger::{AnswerKind, answer};
 
 /// Exports a function for each name. A name's index is its place in the list.
 macro_rules! names {
@@ -12,7 +12,7 @@ macro_rules! names {
         /// All names.
         pub(crate) static NAMES: &[&str] = &[$(stringify!($name)),*];
         /// How each is answered.
-        pub(crate) static KIND: &[Kind] = &[$(Kind::$kind),*];
+        pub(crate) static KIND: &[AnswerKind] = &[$(AnswerKind::$kind),*];
 
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         enum Index { $($name),* }

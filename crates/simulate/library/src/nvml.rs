@@ -7,7 +7,7 @@ use core::ffi::CStr;
 use crate::calls::calls;
 use crate::card;
 use crate::device::{self, memory};
-use crate::ffi::{Answer, Handle, Opaque, Out, Text};
+use crate::ffi::{Handle, Opaque, Out, StaticText, Text};
 use crate::settings::settings;
 use crate::version;
 
@@ -22,7 +22,7 @@ fn device_of(handle: Handle) -> usize {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn nvmlErrorString(_code: i32) -> Answer {
+pub extern "C" fn nvmlErrorString(_code: i32) -> StaticText {
     c"an answer of the simulated NVML".into()
 }
 

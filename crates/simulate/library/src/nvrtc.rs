@@ -1,7 +1,7 @@
 //! NVRTC: source becomes an empty program.
 
 use crate::calls::calls;
-use crate::ffi::{Answer, Handle, Opaque, Out};
+use crate::ffi::{Handle, Opaque, Out, StaticText};
 use crate::handles::new_handle;
 use crate::version;
 
@@ -15,7 +15,7 @@ pub extern "C" fn nvrtcVersion(major: Out<i32>, minor: Out<i32>) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn nvrtcGetErrorString(_code: i32) -> Answer {
+pub extern "C" fn nvrtcGetErrorString(_code: i32) -> StaticText {
     c"an answer of the simulated NVRTC".into()
 }
 

@@ -7,10 +7,10 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
-use crate::device::values::{self, Trust};
+use crate::device::values::{self, ValueTrust};
 use crate::device::{blocks, thread};
 use crate::ffi::Out;
-use crate::ledger::{self, Fact};
+use crate::ledger::{self, CountedFact};
 use crate::sys::memory;
 
 /// An object of Python.
@@ -18,7 +18,7 @@ type Object = *mut c_void;
 /// Functions of Python's interface for C, which the hook hands over.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Python {
+pub struct PythonInterface {
     call: unsafe extern "C" fn(Object, Object, Object) -> Object,
     call_with: unsafe extern "C" fn(Object, ...) -> Object,
     item: unsafe extern "C" fn(Object, isize) -> Object,
@@ -28,13 +28,13 @@ pub struct Python {
     none: Object,
 }
 
-static PYTHON: crate::sys::lock::Mutex<Option<Python>> = crate::sys::lock::Mutex::new(None);
+static PYTHON: crate::sys::lock::Mutex<Option<PythonInterface>> = crate::sys::lock::Mutex::new(None);
 
 // SAFETY: the functions may be called by any thread that holds Python's lock, and None lives as long as the process.
-unsafe impl Send for Python {}
+unsafe impl Send for PythonInterface {}
 
 #[unsafe(no_mangle)]
-pub extern "C" fn ptmem_simulate_python(python: crate::ffi::In<Python>) {
+pub extern "C" fn ptmem_simulate_python(python: crate::ffi::In<PythonInterface>) {
     *PYTHON.lock() = python.at(0);
 }
 
@@ -62,7 +62,7 @@ pub extern "C" fn ptmem_simulate_operator(plan: Object, arguments: Object, named
 }
 
 /// Calls `after` with a result, or with nothing where an error was raised, which stays.
-unsafe fn finish(python: &Python, after: Object, result: Object) {
+unsafe fn finish(python: &PythonInterface, after: Object, result: Object) {
     let end: Object = ptr::null_mut();
     let [mut kind, mut value, mut trace] = [end; 3];
     // SAFETY: as in the caller; the list of arguments ends with NULL.
@@ -76,10 +76,10 @@ unsafe fn finish(python: &Python, after: Object, result: Object) {
     }
 }
 
-/// Certainty of the values of a range: the number of a [`Trust`], also where a part was never set.
+/// Certainty of the values of a range: the number of a [`ValueTrust`], also where a part was never set.
 #[unsafe(no_mangle)]
 pub extern "C" fn ptmem_simulate_trust(at: u64, size: u64) -> c_int {
-    values::trust_if_set(at, size).unwrap_or(Trust::Absent) as c_int
+    values::trust_if_set(at, size).unwrap_or(ValueTrust::Absent) as c_int
 }
 
 /// Makes the memory of a range readable; 0 where that is beyond the limit.
@@ -91,7 +91,7 @@ pub extern "C" fn ptmem_simulate_view(at: u64, size: u64) -> c_int {
 /// Has rows of a range hold values of one certainty, which the caller writes there; 0 where that is beyond the limit.
 #[unsafe(no_mangle)]
 pub extern "C" fn ptmem_simulate_hold(at: u64, size: u64, pitch: u64, rows: u64, trust: c_int) -> c_int {
-    let trust = Trust::of(trust as u8);
+    let trust = ValueTrust::of(trust as u8);
     let mut holds_all = true;
     for row in 0..rows {
         holds_all &= values::hold(at + row * pitch, size, trust);
@@ -102,19 +102,19 @@ pub extern "C" fn ptmem_simulate_hold(at: u64, size: u64, pitch: u64, rows: u64,
 /// The same for some elements of a range, which lie apart.
 #[unsafe(no_mangle)]
 pub extern "C" fn ptmem_simulate_cover(at: u64, size: u64, trust: c_int) -> c_int {
-    values::cover(at, size, Trust::of(trust as u8)).into()
+    values::cover(at, size, ValueTrust::of(trust as u8)).into()
 }
 
 /// Notes that the values of rows of a range are not kept.
 #[unsafe(no_mangle)]
 pub extern "C" fn ptmem_simulate_drop(at: u64, size: u64, pitch: u64, rows: u64, trust: c_int) {
-    (0..rows).for_each(|row| values::drop_values(at + row * pitch, size, Trust::of(trust as u8)));
+    (0..rows).for_each(|row| values::drop_values(at + row * pitch, size, ValueTrust::of(trust as u8)));
 }
 
 /// Sets a range to an element of the host, over and over.
 #[unsafe(no_mangle)]
 pub extern "C" fn ptmem_simulate_repeat(at: u64, size: u64, from: u64, element: u64, trust: c_int) {
-    values::repeat(at, memory::bytes(from, element as usize), size, Trust::of(trust as u8));
+    values::repeat(at, memory::bytes(from, element as usize), size, ValueTrust::of(trust as u8));
 }
 
 /// Writes the element that a range was filled with to the host; its certainty, or -1 where it was not filled.
@@ -178,9 +178,9 @@ pub extern "C" fn ptmem_simulate_marks(to: Out<[u64; 3]>, room: usize) -> usize 
 #[unsafe(no_mangle)]
 pub extern "C" fn ptmem_simulate_followed(kind: c_int) {
     match kind {
-        0 => ledger::count(Fact::Sizes),
-        1 => ledger::count(Fact::Conditions),
-        _ => ledger::count(Fact::Numbers),
+        0 => ledger::count(CountedFact::Sizes),
+        1 => ledger::count(CountedFact::Conditions),
+        _ => ledger::count(CountedFact::Numbers),
     }
 }
 
@@ -191,8 +191,8 @@ mod tests {
     #[test]
     fn rows_have_their_own_certainty() {
         let at = 0x1114_0000_0000;
-        assert_eq!(ptmem_simulate_hold(at, 2, 4, 3, Trust::Known as c_int), 1);
-        ptmem_simulate_drop(at + 4, 2, 4, 2, Trust::Absent as c_int);
+        assert_eq!(ptmem_simulate_hold(at, 2, 4, 3, ValueTrust::Known as c_int), 1);
+        ptmem_simulate_drop(at + 4, 2, 4, 2, ValueTrust::Absent as c_int);
         let trusts = [(0, 2), (4, 2), (8, 1)].map(|(from, size)| ptmem_simulate_trust(at + from, size));
         assert_eq!(trusts, [0, 4, 4]);
     }

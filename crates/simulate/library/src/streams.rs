@@ -27,7 +27,7 @@ struct Stream {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Event {
+struct CardEvent {
     /// None until it is recorded.
     stream: Option<Handle>,
     /// Place in the order of all work.
@@ -44,7 +44,7 @@ pub(crate) struct Capture {
     pub(crate) graph: Handle,
 }
 
-struct State {
+struct StreamState {
     streams: BTreeMap<Handle, Stream>,
     /// Number of the last piece of work.
     position: u64,
@@ -54,20 +54,20 @@ struct State {
     device_done: [u64; MOST_DEVICES],
 }
 
-static STATE: Mutex<State> = Mutex::new(State {
+static STATE: Mutex<StreamState> = Mutex::new(StreamState {
     streams: BTreeMap::new(),
     position: 0,
     last_capture: 0,
     captures: BTreeMap::new(),
     device_done: [0; MOST_DEVICES],
 });
-static EVENTS: Registry<Event> = Registry::new();
+static EVENTS: Registry<CardEvent> = Registry::new();
 /// Work that each graph holds.
 static GRAPHS: Registry<usize> = Registry::new();
 /// Captures that go on, so that work outside of them costs nothing.
 static CAPTURING: AtomicUsize = AtomicUsize::new(0);
 
-impl State {
+impl StreamState {
     /// The stream with a handle. Default streams come to be when they are first used.
     fn stream(&mut self, handle: Handle) -> Result<&mut Stream, CudaError> {
         let key = key(handle);
@@ -191,7 +191,7 @@ pub(crate) fn destroy_graph(graph: Handle) {
 
 /// Makes an event.
 pub(crate) fn create_event() -> Handle {
-    EVENTS.insert(Event::default())
+    EVENTS.insert(CardEvent::default())
 }
 
 /// Forgets an event.
@@ -205,7 +205,7 @@ pub(crate) fn record(event: Handle, handle: Handle) -> Result<(), CudaError> {
     let capture = state.stream(handle)?.capture;
     state.position += 1;
     let late = if settings().events == Events::Late { LATE_QUERIES } else { 0 };
-    let recorded = Event { stream: Some(key(handle)), position: state.position, capture, late };
+    let recorded = CardEvent { stream: Some(key(handle)), position: state.position, capture, late };
     EVENTS.with(event, |event| *event = recorded).ok_or(CudaError::InvalidHandle)
 }
 

@@ -91,15 +91,15 @@ writes_through!([a b c d e f g h i j k l m n o],
 mod tests {
     use super::*;
     use crate::device::blocks;
-    use crate::device::values::{self, Trust};
+    use crate::device::values::{self, ValueTrust};
 
     /// Eight bytes that are known, in a block of their own.
     fn known(at: u64) {
         blocks::report_memory_usage(at as *const _, 512, 0, 0, 0);
-        values::repeat(at, &[0], 8, Trust::Known);
+        values::repeat(at, &[0], 8, ValueTrust::Known);
     }
 
-    fn trust(at: u64) -> Trust {
+    fn trust(at: u64) -> ValueTrust {
         values::trust_if_set(at, 8).unwrap()
     }
 
@@ -108,7 +108,10 @@ mod tests {
         let [matrix, information, other] = [0x1000_6000_0000, 0x1000_6000_1000, 0x1000_6000_2000];
         [matrix, information, other].into_iter().for_each(known);
         cusolverDnSpotrf(1, 0, 2, matrix, 2, 0, 0, information);
-        assert_eq!([trust(matrix), trust(information), trust(other)], [Trust::Doubtful, Trust::Doubtful, Trust::Known]);
+        assert_eq!(
+            [trust(matrix), trust(information), trust(other)],
+            [ValueTrust::Doubtful, ValueTrust::Doubtful, ValueTrust::Known]
+        );
     }
 
     #[test]
@@ -117,6 +120,6 @@ mod tests {
         [array, matrix, other].into_iter().for_each(known);
         values::set(array, matrix.to_le_bytes().as_ptr() as u64, 8);
         cublasSgetrfBatched(1, 2, array, 2, 0, 0, 1);
-        assert_eq!([trust(matrix), trust(other)], [Trust::Doubtful, Trust::Known]);
+        assert_eq!([trust(matrix), trust(other)], [ValueTrust::Doubtful, ValueTrust::Known]);
     }
 }

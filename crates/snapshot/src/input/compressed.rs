@@ -7,7 +7,7 @@ use flate2::bufread::GzEncoder;
 
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
-use super::{Limit, TooLarge, bad};
+use super::{InputLimit, TooLarge, bad};
 
 /// The most memory that Zstandard decompression may use: the default limit of `zstd -d`.
 const MOST_WINDOW: u64 = 128 << 20;
@@ -64,21 +64,21 @@ impl<R: BufRead> Read for Zstandard<R> {
 
 /// The content of a wrapping. Its errors name the format, its length keeps to a limit, and it stays damaged: after an error,
 /// some decoders report the end.
-pub(super) struct Content<'s> {
+pub(super) struct Unwrapped<'s> {
     format: &'static str,
     stream: &'s mut dyn Read,
-    limit: Limit<'s>,
+    limit: InputLimit<'s>,
     count: u64,
     damage: Option<String>,
 }
 
-impl<'s> Content<'s> {
-    pub(super) fn new(format: &'static str, stream: &'s mut dyn Read, limit: Limit<'s>) -> Self {
+impl<'s> Unwrapped<'s> {
+    pub(super) fn new(format: &'static str, stream: &'s mut dyn Read, limit: InputLimit<'s>) -> Self {
         Self { format, stream, limit, count: 0, damage: None }
     }
 }
 
-impl Read for Content<'_> {
+impl Read for Unwrapped<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(damage) = &self.damage {
             return Err(bad(damage));

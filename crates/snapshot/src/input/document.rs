@@ -17,7 +17,7 @@ pub(super) const REPORT_SCHEMA: &str = "ptmem.profile/1";
 /// The content of a JSON text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Document {
+pub enum JsonDocument {
     /// A saved profile.
     SavedProfile,
     /// A saved profile of an earlier release, of another form.
@@ -36,7 +36,7 @@ struct Keys {
     schema: Option<String>,
 }
 
-impl Document {
+impl JsonDocument {
     /// The content of a text.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Document {
     }
 }
 
-impl fmt::Display for Document {
+impl fmt::Display for JsonDocument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SavedProfile => f.write_str("it is a saved profile"),
@@ -69,18 +69,18 @@ impl fmt::Display for Document {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Document {
-        Document::of(text).unwrap()
+    fn of(text: &str) -> JsonDocument {
+        JsonDocument::of(text).unwrap()
     }
 
     #[test]
     fn documents_are_told_apart_by_their_keys() {
-        assert_eq!(of(r#"{"schema": "ptmem.profile/3", "frames": {}}"#), Document::SavedProfile);
-        assert_eq!(of(r#"{"schema": "ptmem.profile/2", "frames": {}}"#), Document::EarlierProfile);
-        assert_eq!(of(r#"{"schema": "ptmem.profile/1"}"#), Document::SnapshotReport);
-        assert_eq!(of(r#"{"schema": "ptmem.diff/2"}"#), Document::Other("ptmem.diff/2".to_owned()));
-        assert_eq!(of("{}"), Document::Unnamed);
-        assert!(Document::of("{").is_err());
-        assert!(Document::of("[]").is_err());
+        assert_eq!(of(r#"{"schema": "ptmem.profile/3", "frames": {}}"#), JsonDocument::SavedProfile);
+        assert_eq!(of(r#"{"schema": "ptmem.profile/2", "frames": {}}"#), JsonDocument::EarlierProfile);
+        assert_eq!(of(r#"{"schema": "ptmem.profile/1"}"#), JsonDocument::SnapshotReport);
+        assert_eq!(of(r#"{"schema": "ptmem.diff/2"}"#), JsonDocument::Other("ptmem.diff/2".to_owned()));
+        assert_eq!(of("{}"), JsonDocument::Unnamed);
+        assert!(JsonDocument::of("{").is_err());
+        assert!(JsonDocument::of("[]").is_err());
     }
 }

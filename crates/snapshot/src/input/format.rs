@@ -5,7 +5,7 @@ use std::io::{self, Read};
 /// The format of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Format {
+pub enum InputFormat {
     /// A pickle, as snapshots are.
     Pickle,
     /// Compressed by gzip.
@@ -43,7 +43,7 @@ const HEAD: u64 = 64;
 /// The most white space before a text of which the format is recognised.
 const MOST_SPACE: usize = 1 << 16;
 
-/// The number of leading bytes from which [`Format::of`] recognizes a format.
+/// The number of leading bytes from which [`InputFormat::of`] recognizes a format.
 ///
 /// # Errors
 /// Where they cannot be read.
@@ -62,7 +62,7 @@ pub(super) fn text_of(head: &[u8]) -> &[u8] {
     head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start()
 }
 
-impl Format {
+impl InputFormat {
     /// The format of an input that begins with `head`.
     pub(super) fn of(head: &[u8]) -> Self {
         match head {
@@ -125,35 +125,35 @@ fn is_dotted_name(line: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn format(mut text: &[u8]) -> Format {
-        Format::of(&head_of(&mut text).unwrap())
+    fn format(mut text: &[u8]) -> InputFormat {
+        InputFormat::of(&head_of(&mut text).unwrap())
     }
 
     #[test]
     fn formats_are_recognised() {
-        assert_eq!(format(b""), Format::Empty);
-        assert_eq!(format(b"\x80\x04."), Format::Pickle);
-        assert_eq!(format(b"(dp0\n"), Format::Pickle);
-        assert_eq!(format(b"]q\0."), Format::Pickle);
-        assert_eq!(format(b"cos\nsystem\n"), Format::Pickle);
-        assert_eq!(format(b"PK\x03\x04"), Format::Zip);
-        assert_eq!(format(b"PK\x05\x06"), Format::Zip);
-        assert_eq!(format(b"PK\x07\x08"), Format::SplitZip);
-        assert_eq!(format(b"\x1f\x8b\x08"), Format::Gzip);
-        assert_eq!(format(b"\x28\xb5\x2f\xfd\0"), Format::Zstandard);
-        assert_eq!(format(b"SQLite format 3\0"), Format::Sqlite);
-        assert_eq!(format(b"\n {\"segments\": []}"), Format::JsonObject);
-        assert_eq!(format(b"[1]"), Format::JsonArray);
-        assert_eq!(format(b"<!DOCTYPE html>"), Format::Html);
-        assert_eq!(format(b"hello\n"), Format::Text);
-        assert_eq!(format(b"\x00\x01"), Format::Unknown { first: 0 });
+        assert_eq!(format(b""), InputFormat::Empty);
+        assert_eq!(format(b"\x80\x04."), InputFormat::Pickle);
+        assert_eq!(format(b"(dp0\n"), InputFormat::Pickle);
+        assert_eq!(format(b"]q\0."), InputFormat::Pickle);
+        assert_eq!(format(b"cos\nsystem\n"), InputFormat::Pickle);
+        assert_eq!(format(b"PK\x03\x04"), InputFormat::Zip);
+        assert_eq!(format(b"PK\x05\x06"), InputFormat::Zip);
+        assert_eq!(format(b"PK\x07\x08"), InputFormat::SplitZip);
+        assert_eq!(format(b"\x1f\x8b\x08"), InputFormat::Gzip);
+        assert_eq!(format(b"\x28\xb5\x2f\xfd\0"), InputFormat::Zstandard);
+        assert_eq!(format(b"SQLite format 3\0"), InputFormat::Sqlite);
+        assert_eq!(format(b"\n {\"segments\": []}"), InputFormat::JsonObject);
+        assert_eq!(format(b"[1]"), InputFormat::JsonArray);
+        assert_eq!(format(b"<!DOCTYPE html>"), InputFormat::Html);
+        assert_eq!(format(b"hello\n"), InputFormat::Text);
+        assert_eq!(format(b"\x00\x01"), InputFormat::Unknown { first: 0 });
     }
 
     #[test]
     fn white_space_and_byte_order_marks_come_before_texts() {
-        assert_eq!(format("\u{feff}\r\n{}".as_bytes()), Format::JsonObject);
-        assert_eq!(format(&[&[b' '; 10_000][..], b"{}"].concat()), Format::JsonObject);
-        assert_eq!(format(&[&[b' '; 2 * MOST_SPACE][..], b"{}"].concat()), Format::Text);
-        assert_eq!(format(b"  \n"), Format::Text);
+        assert_eq!(format("\u{feff}\r\n{}".as_bytes()), InputFormat::JsonObject);
+        assert_eq!(format(&[&[b' '; 10_000][..], b"{}"].concat()), InputFormat::JsonObject);
+        assert_eq!(format(&[&[b' '; 2 * MOST_SPACE][..], b"{}"].concat()), InputFormat::Text);
+        assert_eq!(format(b"  \n"), InputFormat::Text);
     }
 }

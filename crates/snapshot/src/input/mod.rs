@@ -1,7 +1,7 @@
 //! The first stage of every input: removes compression and archives, and recognizes the format by its first bytes.
 //!
 //! This is the only place that knows what a format looks like. Whoever reads an input gets it as an [`Input`], which
-//! says its [`Format`]; what a JSON text holds is a [`Document`].
+//! says its [`InputFormat`]; what a JSON text holds is a [`JsonDocument`].
 
 mod archive;
 mod compressed;
@@ -15,9 +15,9 @@ use std::io::{self, BufReader, Chain, Cursor, Read};
 use flate2::bufread::MultiGzDecoder;
 
 pub use compressed::compress;
-use compressed::{Content, Zstandard};
-pub use document::{Document, PROFILE_SCHEMA};
-pub use format::Format;
+use compressed::{Unwrapped, Zstandard};
+pub use document::{JsonDocument, PROFILE_SCHEMA};
+pub use format::InputFormat;
 
 /// Where no limit is given, a compressed input may expand to this many times its size: snapshots do to 10 to 20 times.
 pub const MOST_EXPANSION: u64 = 100;
@@ -60,10 +60,10 @@ impl std::error::Error for TooLarge {}
 /// A stream of which the format is known.
 pub struct Input<'r> {
     /// The format.
-    pub format: Format,
+    pub format: InputFormat,
     stream: Chain<Cursor<Vec<u8>>, &'r mut dyn Read>,
     /// The limit on what the whole input expands to, where it is known.
-    limit: Option<Limit<'r>>,
+    limit: Option<InputLimit<'r>>,
 }
 
 impl<'r> Input<'r> {
@@ -73,9 +73,9 @@ impl<'r> Input<'r> {
     /// Where these cannot be read.
     pub fn new(stream: &'r mut dyn Read) -> io::Result<Self> {
         let mut head = format::head_of(stream)?;
-        let format = Format::of(&head);
+        let format = InputFormat::of(&head);
         // Readers of JSON take no byte order mark.
-        let is_json = matches!(format, Format::JsonObject | Format::JsonArray);
+        let is_json = matches!(format, InputFormat::JsonObject | InputFormat::JsonArray);
         let start = if is_json { head.len() - format::text_of(&head).len() } else { 0 };
         Ok(Self { format, stream: Cursor::new(head.split_off(start)).chain(stream), limit: None })
     }
@@ -89,7 +89,7 @@ impl<'r> Input<'r> {
     /// The bytes that the input may expand to, as far as it was read.
     #[must_use]
     pub fn most_bytes(&self) -> u64 {
-        self.limit.map_or(SMALLEST_LIMIT, Limit::bytes)
+        self.limit.map_or(SMALLEST_LIMIT, InputLimit::bytes)
     }
 }
 
@@ -111,7 +111,7 @@ pub fn unpack<T, E: From<io::Error>>(
     read: &mut dyn FnMut(Input<'_>) -> Result<T, E>,
 ) -> Result<(T, u64), E> {
     let count = Cell::new(0);
-    let limit = Limit { max_bytes, count: &count };
+    let limit = InputLimit { max_bytes, count: &count };
     let value = Unpacker { limit, read }.unpack(&mut Counted { input, count: &count }, MOST_LAYERS)?;
     Ok((value, count.get()))
 }
@@ -132,13 +132,13 @@ impl Read for Counted<'_> {
 
 /// The limit on the expanded size of an input.
 #[derive(Clone, Copy)]
-struct Limit<'i> {
+struct InputLimit<'i> {
     max_bytes: Option<u64>,
     /// Bytes of the input that were read.
     count: &'i Cell<u64>,
 }
 
-impl Limit<'_> {
+impl InputLimit<'_> {
     /// The limit for the bytes read so far.
     fn bytes(self) -> u64 {
         self.max_bytes.unwrap_or_else(|| most_bytes(self.count.get()))
@@ -147,7 +147,7 @@ impl Limit<'_> {
 
 /// Takes wrappings off, one after the other.
 struct Unpacker<'r, T, E> {
-    limit: Limit<'r>,
+    limit: InputLimit<'r>,
     read: &'r mut dyn FnMut(Input<'_>) -> Result<T, E>,
 }
 
@@ -156,28 +156,28 @@ impl<T, E: From<io::Error>> Unpacker<'_, T, E> {
     fn unpack(&mut self, stream: &mut dyn Read, layers: usize) -> Result<T, E> {
         let mut input = Input::new(stream)?;
         match input.format {
-            Format::Gzip | Format::Zstandard | Format::Zip if layers == 0 => {
+            InputFormat::Gzip | InputFormat::Zstandard | InputFormat::Zip if layers == 0 => {
                 Err(bad("the input is compressed too many times over; unpack it first").into())
             }
-            Format::Gzip => self.expand("gzip", &mut MultiGzDecoder::new(BufReader::new(input)), layers),
-            Format::Zstandard => self.expand("Zstandard", &mut Zstandard::new(BufReader::new(input)), layers),
-            Format::Zip => archive::read_pickle(&mut input, &mut |member| self.expand("ZIP", member, layers)),
-            Format::Pickle
-            | Format::JsonObject
-            | Format::JsonArray
-            | Format::Html
-            | Format::Sqlite
-            | Format::LfsPointer
-            | Format::SplitZip
-            | Format::Text
-            | Format::Empty
-            | Format::Unknown { .. } => (self.read)(Input { limit: Some(self.limit), ..input }),
+            InputFormat::Gzip => self.expand("gzip", &mut MultiGzDecoder::new(BufReader::new(input)), layers),
+            InputFormat::Zstandard => self.expand("Zstandard", &mut Zstandard::new(BufReader::new(input)), layers),
+            InputFormat::Zip => archive::read_pickle(&mut input, &mut |member| self.expand("ZIP", member, layers)),
+            InputFormat::Pickle
+            | InputFormat::JsonObject
+            | InputFormat::JsonArray
+            | InputFormat::Html
+            | InputFormat::Sqlite
+            | InputFormat::LfsPointer
+            | InputFormat::SplitZip
+            | InputFormat::Text
+            | InputFormat::Empty
+            | InputFormat::Unknown { .. } => (self.read)(Input { limit: Some(self.limit), ..input }),
         }
     }
 
     /// Goes on with the content of a wrapping of this format, and reads it to its end.
     fn expand(&mut self, format: &'static str, stream: &mut dyn Read, layers: usize) -> Result<T, E> {
-        let mut content = Content::new(format, stream, self.limit);
+        let mut content = Unwrapped::new(format, stream, self.limit);
         let result = self.unpack(&mut content, layers - 1)?;
         io::copy(&mut content, &mut io::sink())?;
         Ok(result)
@@ -195,11 +195,11 @@ mod tests {
     #[test]
     fn a_large_file_may_expand_to_more() {
         let count = Cell::new(0);
-        let limit = Limit { max_bytes: None, count: &count };
+        let limit = InputLimit { max_bytes: None, count: &count };
         for (read, most) in [(0, 64 << 20), (1 << 19, 64 << 20), (1 << 30, 100 << 30), (u64::MAX, u64::MAX)] {
             count.set(read);
             assert_eq!(limit.bytes(), most);
         }
-        assert_eq!(Limit { max_bytes: Some(7), ..limit }.bytes(), 7);
+        assert_eq!(InputLimit { max_bytes: Some(7), ..limit }.bytes(), 7);
     }
 }

@@ -3,14 +3,14 @@
 /// A pickle that cannot be read, and where.
 #[derive(Debug, thiserror::Error)]
 #[error("byte {offset}: {kind}")]
-pub struct Error<E: std::error::Error + 'static> {
+pub struct PickleError<E: std::error::Error + 'static> {
     /// Offset in the stream of the opcode that could not be carried out.
     pub offset: u64,
     /// The problem.
     pub kind: ErrorKind<E>,
 }
 
-/// The kinds of [`Error`].
+/// The kinds of [`PickleError`].
 #[derive(Debug, thiserror::Error)]
 pub enum ErrorKind<E: std::error::Error + 'static> {
     /// The stream ends before STOP.

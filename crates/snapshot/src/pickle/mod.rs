@@ -17,7 +17,7 @@ mod runs;
 mod shapes;
 mod write;
 
-pub use error::{Error, ErrorKind};
+pub use error::{ErrorKind, PickleError};
 pub use reader::read;
 pub use write::another_entry;
 
@@ -97,14 +97,14 @@ pub trait Visitor {
 
     /// How `items` were understood, which alone filled `dict` just now, where dictionaries that differ from it in a few
     /// values may follow. The reader passes that to [`Visitor::update_alike`] where one does.
-    fn shape(&self, dict: Self::Value, items: &[Self::Value]) -> Option<Alike<Self::Shape>>;
+    fn shape(&self, dict: Self::Value, items: &[Self::Value]) -> Option<AlikeDictionaries<Self::Shape>>;
     /// Does to `dict`, which is new, what [`Visitor::update`] does, for items that differ from those that `shape` was made of in
-    /// [`Alike::varying`] alone, and only `varying` are given; or returns false and changes nothing where that is not possible.
+    /// [`AlikeDictionaries::varying`] alone, and only `varying` are given; or returns false and changes nothing where that is not possible.
     fn update_alike(&mut self, dict: Self::Value, shape: &Self::Shape, varying: &[Self::Value]) -> bool;
 }
 
 /// What dictionaries that are alike have in common.
-pub struct Alike<S> {
+pub struct AlikeDictionaries<S> {
     /// The visitor's handle.
     pub shape: S,
     /// The indices of the items that differ, in order.

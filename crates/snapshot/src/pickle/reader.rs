@@ -12,7 +12,7 @@ use self::stack::Stack;
 use self::values::WINDOW;
 use super::buffer::Buffer;
 use super::opcode::{self as op, name};
-use super::{Error, ErrorKind, Visitor};
+use super::{ErrorKind, PickleError, Visitor};
 
 /// Reads one pickle up to its STOP and returns the value that it leaves. Bytes after STOP are ignored.
 ///
@@ -21,9 +21,9 @@ use super::{Error, ErrorKind, Visitor};
 ///
 /// # Errors
 /// With the opcode that could not be carried out, and its byte.
-pub fn read<V: Visitor>(source: impl Read, visitor: &mut V) -> Result<V::Value, Error<V::Error>> {
+pub fn read<V: Visitor>(source: impl Read, visitor: &mut V) -> Result<V::Value, PickleError<V::Error>> {
     let mut machine = Machine::new(source, visitor);
-    machine.run().map_err(|kind| Error { offset: machine.at, kind })
+    machine.run().map_err(|kind| PickleError { offset: machine.at, kind })
 }
 
 /// Values that the stack and the memo of any pickle may hold, marks included; one more for every four bytes that were read.
@@ -37,14 +37,14 @@ struct Machine<'v, R, V: Visitor> {
     at: u64,
 }
 
-type Step<T, V> = Result<T, ErrorKind<<V as Visitor>::Error>>;
+type StepResult<T, V> = Result<T, ErrorKind<<V as Visitor>::Error>>;
 
 impl<'v, R: Read, V: Visitor> Machine<'v, R, V> {
     fn new(source: R, visitor: &'v mut V) -> Self {
         Self { input: Buffer::new(source), stack: Stack::new(visitor), at: 0 }
     }
 
-    fn run(&mut self) -> Step<V::Value, V> {
+    fn run(&mut self) -> StepResult<V::Value, V> {
         loop {
             self.input.ensure(WINDOW)?;
             let read = self.stack.common(self.input.buffered());
@@ -64,7 +64,7 @@ impl<'v, R: Read, V: Visitor> Machine<'v, R, V> {
 
     /// Carries out one opcode.
     #[cold]
-    fn any(&mut self, opcode: u8) -> Step<(), V> {
+    fn any(&mut self, opcode: u8) -> StepResult<(), V> {
         let Some(name) = name(opcode) else {
             return Err(ErrorKind::Unknown { byte: opcode });
         };

@@ -11,17 +11,17 @@ use super::opcode as op;
 ///
 /// A program does the same in every step, so the run that followed one the last time is tried first: a comparison of
 /// bytes, which finds the end of the run too. Every answer is compared with the input in full.
-pub(super) struct Runs<T> {
+pub(super) struct KnownRuns<T> {
     /// Each with its APPENDS.
     bytes: Interner<Box<[u8]>>,
-    known: Vec<Known<T>>,
+    known: Vec<SeenRun<T>>,
     /// The run that came last.
     latest: usize,
     /// Bytes of all runs.
     size: usize,
 }
 
-struct Known<T> {
+struct SeenRun<T> {
     value: T,
     /// The run that came next the last time.
     next: usize,
@@ -51,7 +51,7 @@ const LONGEST: usize = 8 * 1024;
 const MOST_BYTES: usize = 16 << 20;
 const MOST_RUNS: usize = 1 << 17;
 
-impl<T: Copy> Runs<T> {
+impl<T: Copy> KnownRuns<T> {
     pub(super) fn new() -> Self {
         Self { bytes: Interner::default(), known: Vec::new(), latest: 0, size: 0 }
     }
@@ -96,7 +96,7 @@ impl<T: Copy> Runs<T> {
             self.known[index].value = value;
         } else {
             self.size += run.len();
-            self.known.push(Known { value, next: index });
+            self.known.push(SeenRun { value, next: index });
         }
         self.came(index);
     }
@@ -131,7 +131,7 @@ pub(super) fn scan(bytes: &[u8]) -> Scan {
 mod tests {
     use super::*;
 
-    fn found<T: Copy>(runs: &mut Runs<T>, run: &[u8]) -> Option<T> {
+    fn found<T: Copy>(runs: &mut KnownRuns<T>, run: &[u8]) -> Option<T> {
         let behind = [run, b"more"].concat();
         let found = runs.at_start_of(&behind)?;
         assert_eq!(found.length, run.len());
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn finds_what_was_inserted_and_nothing_else() {
-        let mut runs = Runs::new();
+        let mut runs = KnownRuns::new();
         assert_eq!(found(&mut runs, b"h\0e"), None);
         for i in 0..100_000 {
             runs.insert(&run(i), i);
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_run_that_came_next_is_held_against_the_input() {
-        let mut runs = Runs::new();
+        let mut runs = KnownRuns::new();
         for i in 0..8 {
             runs.insert(&run(i), i);
         }
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn stays_within_its_bound() {
-        let mut runs = Runs::new();
+        let mut runs = KnownRuns::new();
         for i in 0..10_000_u32 {
             let mut long = vec![b'h'; LONGEST - 6];
             long.extend(run(i));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::opcode as op;
 use super::runs::{Scan, scan};
-use super::{Alike, Visitor};
+use super::{AlikeDictionaries, Visitor};
 
 /// The dictionaries that were remembered.
 pub(super) struct Shapes<V: Visitor>(Vec<Shape<V>>);
@@ -20,7 +20,7 @@ pub(super) struct Shape<V: Visitor> {
     pub(super) parts: Vec<Stretch<V::Kept>>,
     pub(super) handle: V::Shape,
     bytes: Box<[u8]>,
-    starts: Vec<Start>,
+    starts: Vec<ItemStart>,
     /// The items that are written in other bytes in some dictionaries, in order, and whether they are equal all the same.
     written_anew: BTreeMap<usize, bool>,
 }
@@ -72,7 +72,7 @@ impl<V: Visitor> Shapes<V> {
     }
 
     /// Remembers a dictionary that was not recognized.
-    pub(super) fn learn(&mut self, alike: Alike<V::Shape>, written: &Written<'_, V>) {
+    pub(super) fn learn(&mut self, alike: AlikeDictionaries<V::Shape>, written: &Written<'_, V>) {
         let Some(starts) =
             starts(written.bytes, &alike.varying).filter(|starts| starts.len() == written.items.len() + 1)
         else {
@@ -131,7 +131,7 @@ impl<V: Visitor> Shape<V> {
 
     /// The bytes between the items that are decoded. `memoized` are the values that all of them added to the memo.
     fn parts(&self, memoized: &[V::Kept]) -> Option<Vec<Stretch<V::Kept>>> {
-        let end = Start { at: self.bytes.len(), memoized: memoized.len() };
+        let end = ItemStart { at: self.bytes.len(), memoized: memoized.len() };
         let mut parts = Vec::new();
         let mut first = 0;
         let decoded = self.written_anew.iter().map(|(&index, &is_equal)| Decoded { index, is_equal });
@@ -170,16 +170,16 @@ fn is_reference(bytes: &[u8]) -> bool {
 
 /// The start of an item.
 #[derive(Clone, Copy)]
-struct Start {
+struct ItemStart {
     at: usize,
     /// The number of values that were added to the memo before it.
     memoized: usize,
 }
 
 /// Where the items of a dictionary start, and its SETITEMS, if it is written in opcodes that this knows.
-fn starts(bytes: &[u8], varying: &[usize]) -> Option<Vec<Start>> {
-    let mut starts: Vec<Start> = Vec::new();
-    let mut here = Start { at: 0, memoized: 0 };
+fn starts(bytes: &[u8], varying: &[usize]) -> Option<Vec<ItemStart>> {
+    let mut starts: Vec<ItemStart> = Vec::new();
+    let mut here = ItemStart { at: 0, memoized: 0 };
     loop {
         let rest = bytes.get(here.at..)?;
         let length = match *rest {

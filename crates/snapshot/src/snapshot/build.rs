@@ -24,12 +24,12 @@ use std::collections::HashMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use strum::IntoEnumIterator;
 
-use self::container::{Dict, List, MOST, Packed};
+use self::container::{Dict, MOST, Packed, PartialList};
 use self::fill::Present;
-use self::sources::Sources;
+use self::sources::SourceTexts;
 use self::unread::Unread;
-use super::field::Key;
-use super::value::{Short, Value, ValueKind};
+use super::field::FieldKey;
+use super::value::{Short, ValueHandle, ValueKind};
 use super::{Action, Damage, Event, FrameId, StackId, StringId, Tables, Tags, TagsId};
 use crate::pickle::Visitor;
 
@@ -51,56 +51,56 @@ const MOST_PARTS: usize = 1 << 21;
 #[derive(Clone, Copy, Default)]
 struct Items<'b> {
     kept: &'b [Short],
-    whole: &'b [Value],
+    whole: &'b [ValueHandle],
 }
 
 /// The visitor that builds a [`Snapshot`].
 #[derive(Default)]
-pub(super) struct Builder {
+pub(super) struct SnapshotBuilder {
     tables: Tables,
     actions: Vec<(StringId, Action)>,
     wide: Vec<Option<i128>>,
     floats: Vec<f64>,
     /// Values that a [`Short`] has no room for.
-    long: Vec<Value>,
+    long: Vec<ValueHandle>,
     dicts: Vec<Packed>,
-    pairs: Vec<Vec<(Value, Value)>>,
+    pairs: Vec<Vec<(ValueHandle, ValueHandle)>>,
     lists: Vec<Packed>,
     /// The items of lists, in four bytes each: the longest has all events.
     items: Vec<Vec<Short>>,
-    tuples: Vec<Box<[Value]>>,
+    tuples: Vec<Box<[ValueHandle]>>,
     /// Maximum nesting depth of tuples.
     tuple_depths: Vec<u8>,
-    tuple_ids: HashMap<Box<[Value]>, u32>,
+    tuple_ids: HashMap<Box<[ValueHandle]>, u32>,
     events: Vec<Event>,
     /// The keys of the events that lack some.
     incomplete: FxHashMap<usize, Present>,
     /// The `forward_frames` of events, by their position: few have any.
-    forward: Vec<(usize, Value)>,
+    forward: Vec<(usize, ValueHandle)>,
     /// Frames of the forward pass, innermost first, by their list: events of one operation share it.
-    forward_frames: HashMap<Value, Vec<FrameId>>,
+    forward_frames: HashMap<ValueHandle, Vec<FrameId>>,
     /// Stacks with the frames of a list.
-    with_forward: HashMap<(StackId, Value), StackId>,
+    with_forward: HashMap<(StackId, ValueHandle), StackId>,
     /// Segments, blocks, and lists of them or of events that occurred. Python writes each once. A repeated one would be
     /// counted twice, and cost far more than its bytes in the file.
-    met: FxHashSet<Value>,
+    met: FxHashSet<ValueHandle>,
     lacks_block_addresses: bool,
     /// The tags of the latest event, unparsed: those of the next event are nearly always equal.
-    latest_tags: Option<([Value; 5], TagsId)>,
+    latest_tags: Option<([ValueHandle; 5], TagsId)>,
     /// Counts changes to frames after their first use; a remembered run is valid within one count.
     frame_changes: u32,
     scratch: Vec<FrameId>,
     unread: Unread,
-    sources: Sources,
+    sources: SourceTexts,
     /// The first table that is full; the next operation that can fail reports it.
     full: Option<&'static str>,
 }
 
-impl Builder {
+impl SnapshotBuilder {
     pub(super) fn new(keeps_sources: bool) -> Self {
-        let mut builder = Self { sources: Sources::new(keeps_sources), ..Self::default() };
+        let mut builder = Self { sources: SourceTexts::new(keeps_sources), ..Self::default() };
         let tables = &mut builder.tables;
-        Key::intern_all(tables);
+        FieldKey::intern_all(tables);
         Unread::intern_not_needed(tables);
         tables.intern_tags(Tags::default());
         builder.actions = Action::iter().map(|action| (tables.intern_string(action.into()), action)).collect();
@@ -115,12 +115,12 @@ impl Builder {
     /// The handle of the entry at `index` of a table that is called `what`. Past [`MOST`] entries the handle is wrong,
     /// and the next operation that can fail reports it.
     #[inline]
-    fn handle(&mut self, index: usize, what: &'static str, kind: fn(u32) -> ValueKind) -> Value {
+    fn handle(&mut self, index: usize, what: &'static str, kind: fn(u32) -> ValueKind) -> ValueHandle {
         let index = u32::try_from(index).ok().filter(|&index| index < MOST).unwrap_or_else(|| {
             self.full.get_or_insert(what);
             MOST
         });
-        Value::new(kind(index))
+        ValueHandle::new(kind(index))
     }
 
     fn check_room(&self) -> Result<(), Option<Damage>> {
@@ -140,7 +140,7 @@ impl Builder {
     }
 
     #[inline]
-    fn integer(&self, value: Value) -> Option<i128> {
+    fn integer(&self, value: ValueHandle) -> Option<i128> {
         match value.kind() {
             ValueKind::Int(value) => Some(i128::from(value)),
             ValueKind::Wide(index) => *self.wide.get(index as usize)?,
@@ -150,7 +150,7 @@ impl Builder {
     }
 
     #[inline]
-    fn unsigned(&self, value: Value) -> Option<u64> {
+    fn unsigned(&self, value: ValueHandle) -> Option<u64> {
         match value.kind() {
             ValueKind::Int(value) => u64::try_from(value).ok(),
             _ => self.integer(value).and_then(|value| u64::try_from(value).ok()),
@@ -158,29 +158,29 @@ impl Builder {
     }
 
     #[inline]
-    fn string_id(value: Value) -> Option<StringId> {
+    fn string_id(value: ValueHandle) -> Option<StringId> {
         match value.kind() {
             ValueKind::Str(index) => Some(StringId::from_index(index as usize)),
             _ => None,
         }
     }
 
-    fn string(&self, value: Value) -> Option<&str> {
+    fn string(&self, value: ValueHandle) -> Option<&str> {
         Self::string_id(value).map(|id| self.tables.string(id))
     }
 
-    fn key(value: Value) -> Option<Key> {
-        Self::string_id(value).and_then(Key::of)
+    fn key(value: ValueHandle) -> Option<FieldKey> {
+        Self::string_id(value).and_then(FieldKey::of)
     }
 
     /// The kind of a dictionary, if one of its keys identifies it.
-    fn kind_of(mut pairs: impl Iterator<Item = (Value, Value)>) -> Option<RecordKind> {
+    fn kind_of(mut pairs: impl Iterator<Item = (ValueHandle, ValueHandle)>) -> Option<RecordKind> {
         pairs.find_map(|(key, _)| Self::key(key)?.kind())
     }
 
     /// The frame that a list item refers to.
     #[inline]
-    fn frame(&self, item: Value) -> Option<FrameId> {
+    fn frame(&self, item: ValueHandle) -> Option<FrameId> {
         match item.kind() {
             ValueKind::Dict(_) => self.record(item, RecordKind::Frame).map(|at| FrameId::from_index(at as usize)),
             ValueKind::Frame(index) => Some(FrameId::from_index(index as usize)),
@@ -189,7 +189,7 @@ impl Builder {
     }
 
     /// The stack that these items form, or `None` if one of them is not a frame.
-    fn stack_of(&mut self, items: &[Value]) -> Option<StackId> {
+    fn stack_of(&mut self, items: &[ValueHandle]) -> Option<StackId> {
         let mut frames = std::mem::take(&mut self.scratch);
         frames.clear();
         let whole = items.iter().all(|&item| {
@@ -204,37 +204,41 @@ impl Builder {
     }
 
     /// The stack in a `frames` value; from here on the list must not change.
-    fn use_stack(&mut self, value: Value) -> Option<StackId> {
+    fn use_stack(&mut self, value: ValueHandle) -> Option<StackId> {
         let ValueKind::List(index) = value.kind() else {
             return None;
         };
         let index = index as usize;
         let stack = match self.lists.get(index)?.list() {
-            List::Empty => self.tables.intern_stack(&[]),
-            List::Used(stack) => return Some(stack),
-            List::NoStack(_) => return None,
-            List::Stack(stack) => stack,
-            List::Items(at) => {
-                let items: Vec<Value> = self.items[at as usize].iter().map(|&item| self.kept(item)).collect();
+            PartialList::Empty => self.tables.intern_stack(&[]),
+            PartialList::Used(stack) => return Some(stack),
+            PartialList::NoStack(_) => return None,
+            PartialList::Stack(stack) => stack,
+            PartialList::Items(at) => {
+                let items: Vec<ValueHandle> = self.items[at as usize].iter().map(|&item| self.kept(item)).collect();
                 let Some(stack) = self.stack_of(&items) else {
-                    self.lists[index] = List::NoStack(at).into();
+                    self.lists[index] = PartialList::NoStack(at).into();
                     return None;
                 };
                 stack
             }
         };
-        self.lists[index] = List::Used(stack).into();
+        self.lists[index] = PartialList::Used(stack).into();
         Some(stack)
     }
 
     /// The items of a list that is not a stack, or of a tuple.
-    fn items(&self, value: Value) -> Option<Items<'_>> {
+    fn items(&self, value: ValueHandle) -> Option<Items<'_>> {
         match value.kind() {
             ValueKind::List(index) => match self.lists.get(index as usize)?.list() {
-                List::Items(at) | List::NoStack(at) => Some(Items { kept: &self.items[at as usize], whole: &[] }),
-                List::Empty => Some(Items::default()),
+                PartialList::Items(at) | PartialList::NoStack(at) => {
+                    Some(Items { kept: &self.items[at as usize], whole: &[] })
+                }
+                PartialList::Empty => Some(Items::default()),
                 // An empty list has no type of its own.
-                List::Stack(stack) | List::Used(stack) => self.tables.stack(stack).is_empty().then(Items::default),
+                PartialList::Stack(stack) | PartialList::Used(stack) => {
+                    self.tables.stack(stack).is_empty().then(Items::default)
+                }
             },
             ValueKind::Tuple(index) => self.tuples.get(index as usize).map(|whole| Items { kept: &[], whole }),
             _ => None,
@@ -242,28 +246,28 @@ impl Builder {
     }
 
     /// The items one after the other, without a copy of all.
-    fn each(&self, items: Items<'_>) -> impl Iterator<Item = Value> {
+    fn each(&self, items: Items<'_>) -> impl Iterator<Item = ValueHandle> {
         items.kept.iter().map(|&item| self.kept(item)).chain(items.whole.iter().copied())
     }
 
-    fn list_items(&self, value: Value) -> Option<Cow<'_, [Value]>> {
+    fn list_items(&self, value: ValueHandle) -> Option<Cow<'_, [ValueHandle]>> {
         let items = self.items(value)?;
         Some(if items.kept.is_empty() { Cow::Borrowed(items.whole) } else { self.each(items).collect() })
     }
 
-    fn list_len(&self, value: Value) -> usize {
+    fn list_len(&self, value: ValueHandle) -> usize {
         self.items(value).map_or(0, |items| items.kept.len() + items.whole.len())
     }
 
     /// The two numbers that name a pool.
-    fn pool_id(&self, value: Value) -> Option<(u64, u64)> {
+    fn pool_id(&self, value: ValueHandle) -> Option<(u64, u64)> {
         match self.list_items(value).as_deref() {
             Some(&[a, b]) => self.unsigned(a).zip(self.unsigned(b)),
             _ => None,
         }
     }
 
-    fn dict_pairs(&self, value: Value) -> Option<&[(Value, Value)]> {
+    fn dict_pairs(&self, value: ValueHandle) -> Option<&[(ValueHandle, ValueHandle)]> {
         match value.kind() {
             ValueKind::Dict(index) => match self.dicts.get(index as usize)?.dict() {
                 Dict::Pairs(at) => Some(&self.pairs[at as usize]),
@@ -274,7 +278,7 @@ impl Builder {
         }
     }
 
-    fn record(&self, value: Value, kind: RecordKind) -> Option<u32> {
+    fn record(&self, value: ValueHandle, kind: RecordKind) -> Option<u32> {
         match value.kind() {
             ValueKind::Dict(index) => match self.dicts.get(index as usize)?.dict() {
                 Dict::Record(of, at) if of == kind => Some(at),

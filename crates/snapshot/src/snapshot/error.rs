@@ -2,18 +2,18 @@
 
 use std::fmt;
 
-use crate::input::Format;
+use crate::input::InputFormat;
 use crate::pickle;
 
 /// Why something cannot be read as a snapshot.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum SnapshotError {
     /// Recognised from its first bytes, and not a pickle.
     #[error("{}", not_a_pickle(*.0))]
-    NotAPickle(Format),
+    NotAPickle(InputFormat),
     /// A pickle that cannot be read.
     #[error(transparent)]
-    Pickle(#[from] pickle::Error<Damage>),
+    Pickle(#[from] pickle::PickleError<Damage>),
     /// A pickle of something else.
     #[error(
         "the file is a pickle, but not a CUDA memory snapshot: {found}. Expected the dictionary that \
@@ -34,7 +34,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl SnapshotError {
     /// The same, within a place.
     pub(super) fn within(self, around: impl fmt::Display) -> Self {
         match self {
@@ -63,27 +63,31 @@ pub enum Damage {
 
 const EXPECTED: &str = "expected a pickle from torch.cuda.memory._dump_snapshot()";
 
-fn not_a_pickle(format: Format) -> String {
+fn not_a_pickle(format: InputFormat) -> String {
     let name = format.name().unwrap_or_default();
     match format {
-        Format::Empty => format!(
+        InputFormat::Empty => format!(
             "the file is empty; {EXPECTED}. A dump that fails half-way leaves an empty file: look at the log of the \
              process that wrote it"
         ),
-        Format::Gzip | Format::Zstandard | Format::Zip | Format::SplitZip => {
+        InputFormat::Gzip | InputFormat::Zstandard | InputFormat::Zip | InputFormat::SplitZip => {
             format!("this looks like {name}; {EXPECTED}. Unpack it first")
         }
-        Format::Html => {
+        InputFormat::Html => {
             format!(
                 "this looks like {name}, such as a report of ptmem or a page of torch.cuda._memory_viz; {EXPECTED}, \
                  from which such pages are made"
             )
         }
-        Format::LfsPointer => {
+        InputFormat::LfsPointer => {
             format!("this looks like {name}; fetch the file with 'git lfs pull' (with actions/checkout set lfs: true)")
         }
-        Format::Unknown { first } => format!("not a pickle (it begins with the byte 0x{first:02x}); {EXPECTED}"),
-        Format::JsonObject | Format::JsonArray | Format::Sqlite | Format::Text | Format::Pickle => {
+        InputFormat::Unknown { first } => format!("not a pickle (it begins with the byte 0x{first:02x}); {EXPECTED}"),
+        InputFormat::JsonObject
+        | InputFormat::JsonArray
+        | InputFormat::Sqlite
+        | InputFormat::Text
+        | InputFormat::Pickle => {
             format!("this looks like {name}; {EXPECTED}")
         }
     }

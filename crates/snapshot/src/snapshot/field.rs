@@ -8,7 +8,7 @@ use super::{StringId, Tables};
 /// its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
-pub(super) enum Key {
+pub(super) enum FieldKey {
     // Events.
     Action,
     Addr,
@@ -57,7 +57,7 @@ pub(super) enum Key {
     PtmemExit,
 }
 
-impl Key {
+impl FieldKey {
     /// Their number.
     pub(super) const COUNT: usize = Self::VARIANTS.len();
 

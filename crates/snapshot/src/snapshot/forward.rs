@@ -7,23 +7,23 @@ pub(super) const DEEPEST: usize = 128;
 
 /// A frame of a formatted traceback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry<'a> {
+pub(super) struct TracebackFrame<'a> {
     pub(super) name: &'a str,
     pub(super) file: &'a str,
     pub(super) line: u32,
 }
 
 /// Reads `File "model.py", line 12, in forward`, with the source line that may follow.
-pub(super) fn entry(text: &str) -> Option<Entry<'_>> {
+pub(super) fn entry(text: &str) -> Option<TracebackFrame<'_>> {
     let first = text.trim_start().lines().next()?;
     let (file, place) = first.strip_prefix("File \"")?.split_once("\", line ")?;
     let (line, name) = place.split_once(", in ")?;
-    Some(Entry { name: name.trim_end(), file, line: line.parse().ok()? })
+    Some(TracebackFrame { name: name.trim_end(), file, line: line.parse().ok()? })
 }
 
 /// Puts the innermost frame first. Python's tracebacks have it last; the traceback of mixed languages, which
 /// ends in the module that was run, has it first already.
-pub(super) fn innermost_first(entries: &mut [Entry<'_>]) {
+pub(super) fn innermost_first(entries: &mut [TracebackFrame<'_>]) {
     let begins_in_module = entries.first().is_some_and(|entry| entry.name == "<module>");
     let ends_in_module = entries.last().is_some_and(|entry| entry.name == "<module>");
     if begins_in_module || !ends_in_module {
@@ -38,10 +38,10 @@ mod tests {
     #[test]
     fn lines_of_a_traceback_are_read() {
         let text = "  File \"/home/me/my model.py\", line 12, in forward\n    return self.fc(x)\n";
-        assert_eq!(entry(text), Some(Entry { name: "forward", file: "/home/me/my model.py", line: 12 }));
+        assert_eq!(entry(text), Some(TracebackFrame { name: "forward", file: "/home/me/my model.py", line: 12 }));
         assert_eq!(
             entry("File \"a.py\", line 1, in <module>"),
-            Some(Entry { name: "<module>", file: "a.py", line: 1 })
+            Some(TracebackFrame { name: "<module>", file: "a.py", line: 1 })
         );
         for bad in ["", "Traceback (most recent call last):", "  File \"a.py\", line x, in f", "  File a.py, line 1"] {
             assert_eq!(entry(bad), None, "{bad}");
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn the_innermost_comes_first() {
-        let mut python = ["<module>", "main", "forward"].map(|name| Entry { name, file: "a.py", line: 1 });
+        let mut python = ["<module>", "main", "forward"].map(|name| TracebackFrame { name, file: "a.py", line: 1 });
         innermost_first(&mut python);
         assert_eq!(python.map(|entry| entry.name), ["forward", "main", "<module>"]);
         let mut mixed = python;

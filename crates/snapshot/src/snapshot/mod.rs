@@ -23,13 +23,13 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::text::cut;
 
 pub use copy::Copier;
-pub use error::{Damage, Error};
+pub use error::{Damage, SnapshotError};
 pub use run::{Ending, EndingKind, Followed, FunctionsOfFile, Guess, OwnPackage, RecordedSteps, RunFacts};
-pub use run_devices::{CardFacts, CollectedBlocks, Counters, DeviceCounters, DeviceModules, OutermostCalls};
+pub use run_devices::{CardFacts, CollectedBlocks, DeviceCounters, DeviceModules, OutermostCalls, StatedCounters};
 pub use settings::{AllocatorSettings, ParseSettingsError};
 pub use tables::{Frame, FrameId, StackId, StringId, Tables, Tags, TagsId};
 
-use crate::input::{Format, Input};
+use crate::input::{Input, InputFormat};
 use crate::pickle;
 
 /// The contents of a snapshot file.
@@ -284,8 +284,8 @@ pub struct Annotation {
 ///
 /// # Errors
 /// If the input is not a snapshot (with the format that it appears to be), or is damaged.
-pub fn read(mut input: impl Read) -> Result<Snapshot, Error> {
-    let input = Input::new(&mut input).map_err(|error| pickle::Error { offset: 0, kind: error.into() })?;
+pub fn read(mut input: impl Read) -> Result<Snapshot, SnapshotError> {
+    let input = Input::new(&mut input).map_err(|error| pickle::PickleError { offset: 0, kind: error.into() })?;
     decode(input, false)
 }
 
@@ -293,11 +293,11 @@ pub fn read(mut input: impl Read) -> Result<Snapshot, Error> {
 ///
 /// # Errors
 /// As [`read`].
-pub fn decode(input: Input<'_>, keeps_sources: bool) -> Result<Snapshot, Error> {
-    if input.format != Format::Pickle {
-        return Err(Error::NotAPickle(input.format));
+pub fn decode(input: Input<'_>, keeps_sources: bool) -> Result<Snapshot, SnapshotError> {
+    if input.format != InputFormat::Pickle {
+        return Err(SnapshotError::NotAPickle(input.format));
     }
-    let mut builder = build::Builder::new(keeps_sources);
+    let mut builder = build::SnapshotBuilder::new(keeps_sources);
     let root = pickle::read(input, &mut builder)?;
     builder.finish(root)
 }

@@ -87,14 +87,14 @@ pub struct DeviceCounters {
     /// Device ordinal.
     pub device: DeviceId,
     /// Where the recorded part begins.
-    pub start: Counters,
+    pub start: StatedCounters,
     /// At the dump.
-    pub dump: Counters,
+    pub dump: StatedCounters,
 }
 
 /// PyTorch's counters at a moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counters {
+pub struct StatedCounters {
     /// Values, by PyTorch's names: `allocated_bytes` …
     pub current: BTreeMap<String, u64>,
     /// The highest values since the process began, or since the program reset them.

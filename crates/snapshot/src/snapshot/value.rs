@@ -2,9 +2,9 @@
 
 /// A handle to a value: a tag in the low four bits, its payload above.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Value(u64);
+pub(super) struct ValueHandle(u64);
 
-/// The meaning of a [`Value`].
+/// The meaning of a [`ValueHandle`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum ValueKind {
     /// None, a byte string, a set: nothing that a snapshot needs.
@@ -27,7 +27,7 @@ pub(super) enum ValueKind {
 
 const TAG_BITS: u32 = 4;
 
-impl Value {
+impl ValueHandle {
     pub(super) const OPAQUE: Self = Self(0);
     /// No value of any pickle.
     pub(super) const ABSENT: Self = Self(0xf);
@@ -90,12 +90,12 @@ impl Short {
 
     /// The value, unless it is an integer or an index that needs more bits.
     #[inline]
-    pub(super) fn of(value: Value) -> Option<Self> {
+    pub(super) fn of(value: ValueHandle) -> Option<Self> {
         u32::try_from(value.0).ok().map(Self)
     }
 }
 
-impl From<Short> for Value {
+impl From<Short> for ValueHandle {
     #[inline]
     fn from(short: Short) -> Self {
         Self(u64::from(short.0))
@@ -117,7 +117,7 @@ mod tests {
             ValueKind::Str(u32::MAX),
             ValueKind::Frame(7),
         ] {
-            assert_eq!(Value::new(kind).kind(), kind);
+            assert_eq!(ValueHandle::new(kind).kind(), kind);
         }
         for kind in [
             ValueKind::Opaque,
@@ -126,14 +126,14 @@ mod tests {
             ValueKind::Str((1 << 28) - 1),
             ValueKind::Long(3),
         ] {
-            let short = Short::of(Value::new(kind)).unwrap();
-            assert_eq!(Value::from(short).kind(), kind);
+            let short = Short::of(ValueHandle::new(kind)).unwrap();
+            assert_eq!(ValueHandle::from(short).kind(), kind);
         }
         for kind in [ValueKind::Int(-1), ValueKind::Int(1 << 28), ValueKind::Dict(1 << 28)] {
-            assert_eq!(Short::of(Value::new(kind)), None);
+            assert_eq!(Short::of(ValueHandle::new(kind)), None);
         }
-        assert!(Value::small_int(1 << 59).is_none());
-        assert!(Value::small_int(i64::MIN).is_none());
-        assert!(Value::small_int(-(1 << 59)).is_some());
+        assert!(ValueHandle::small_int(1 << 59).is_none());
+        assert!(ValueHandle::small_int(i64::MIN).is_none());
+        assert!(ValueHandle::small_int(-(1 << 59)).is_some());
     }
 }

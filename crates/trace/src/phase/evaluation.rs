@@ -9,11 +9,11 @@ use ptmem_base::interner::Interner;
 use ptmem_snapshot::snapshot::{FrameId, StackId};
 use rustc_hash::FxHashMap;
 
-use crate::stack::{Code, Pass};
+use crate::stack::{Pass, SnapshotCode};
 use crate::trace::{Class, Trace};
 
 /// Marks the classes of forward passes from which no backward pass follows.
-pub(super) fn mark(trace: &Trace, code: &Code<'_>, passes: &mut [Option<Pass>]) {
+pub(super) fn mark(trace: &Trace, code: &SnapshotCode<'_>, passes: &mut [Option<Pass>]) {
     if !passes.contains(&Some(Pass::Backward)) {
         return;
     }
@@ -43,7 +43,7 @@ struct Callers {
 }
 
 impl Callers {
-    fn new(classes: &[Class], code: &Code<'_>, passes: &[Option<Pass>]) -> Self {
+    fn new(classes: &[Class], code: &SnapshotCode<'_>, passes: &[Option<Pass>]) -> Self {
         let mut frames: Interner<Vec<FrameId>> = Interner::default();
         // Stacks that allocate blocks of many sizes have many classes.
         let mut of_stack: FxHashMap<StackId, usize> = FxHashMap::default();

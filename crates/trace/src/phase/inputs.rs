@@ -6,7 +6,7 @@
 use rustc_hash::FxHashMap;
 
 use super::passes::pass_of_classes;
-use crate::stack::{Code, Pass};
+use crate::stack::{Pass, SnapshotCode};
 use crate::trace::{Origin, Trace};
 use ptmem_snapshot::snapshot::StackId;
 
@@ -39,7 +39,7 @@ enum Role {
 /// A history that begins with the program has none before its first backward pass: tensors copied to the device there
 /// may be weights.
 #[must_use]
-pub fn inputs(trace: &Trace, code: &Code<'_>) -> FxHashMap<StackId, Made> {
+pub fn inputs(trace: &Trace, code: &SnapshotCode<'_>) -> FxHashMap<StackId, Made> {
     let roles = roles(trace, code);
     let mut found: FxHashMap<StackId, Made> = FxHashMap::default();
     let mut is_ahead = trace.start.iter().any(|start| start.allocated > 0);
@@ -69,7 +69,7 @@ pub fn inputs(trace: &Trace, code: &Code<'_>) -> FxHashMap<StackId, Made> {
     found
 }
 
-fn roles(trace: &Trace, code: &Code<'_>) -> Vec<Role> {
+fn roles(trace: &Trace, code: &SnapshotCode<'_>) -> Vec<Role> {
     let mut roles = Vec::with_capacity(trace.classes.len());
     for (class, pass) in trace.classes.iter().zip(pass_of_classes(trace, code)) {
         roles.push(match (pass, class.origin) {
@@ -83,7 +83,7 @@ fn roles(trace: &Trace, code: &Code<'_>) -> Vec<Role> {
 }
 
 /// True for copies and random numbers that no code of modules makes.
-fn copies_or_draws(code: &Code<'_>, stack: StackId) -> bool {
+fn copies_or_draws(code: &SnapshotCode<'_>, stack: StackId) -> bool {
     let operator = code.allocating_operator(stack).unwrap_or_default();
     (operator == "_to_copy" || operator.starts_with("rand"))
         && !code.python(stack).any(|frame| code.path(frame).starts_with("torch/nn/"))

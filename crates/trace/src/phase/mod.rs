@@ -26,7 +26,7 @@ use crate::trace::Position;
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
-pub enum Source {
+pub enum PhaseSource {
     /// A pair of `external_annotations`.
     #[default]
     Annotation,
@@ -38,7 +38,7 @@ pub enum Source {
     Pass,
 }
 
-impl Source {
+impl PhaseSource {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Annotation, Self::Metadata, Self::CompileContext, Self::Pass];
 
@@ -55,7 +55,7 @@ pub struct Phase {
     /// Name of the phase.
     pub name: StringId,
     /// Source of the name.
-    pub source: Source,
+    pub source: PhaseSource,
     /// Just before its first event.
     pub from: Position,
     /// Just after its last event.
@@ -91,8 +91,8 @@ pub(crate) fn folded_name(text: &str) -> &str {
 pub fn phases(snapshot: &Snapshot, events: &[Event]) -> Vec<Phase> {
     let mut phases = annotated(&snapshot.annotations, events);
     let tables = &snapshot.tables;
-    phases.extend(tagged(events, Source::Metadata, tables, |tags| tags.user_metadata));
-    phases.extend(tagged(events, Source::CompileContext, tables, |tags| tags.compile_context));
+    phases.extend(tagged(events, PhaseSource::Metadata, tables, |tags| tags.user_metadata));
+    phases.extend(tagged(events, PhaseSource::CompileContext, tables, |tags| tags.compile_context));
     phases.sort_by_key(|phase| (phase.from, std::cmp::Reverse(phase.to), phase.source));
     phases
 }
@@ -116,7 +116,7 @@ fn annotated(annotations: &[Annotation], events: &[Event]) -> Vec<Phase> {
         until.advance_while(|time| time <= mark.time_us);
         let phase = Phase {
             name: mark.name,
-            source: Source::Annotation,
+            source: PhaseSource::Annotation,
             from: Position::START,
             to: until.position(),
             begins: false,
@@ -172,7 +172,7 @@ impl<'e> Clock<'e> {
 
 /// Runs of events that carry the same tag. Tags belong to a thread: an event without one ends a run only if it comes
 /// from a thread that runs Python, as autograd's do not, whose events belong to what goes on around them.
-fn tagged(events: &[Event], source: Source, tables: &Tables, tag: fn(&Tags) -> Option<StringId>) -> Vec<Phase> {
+fn tagged(events: &[Event], source: PhaseSource, tables: &Tables, tag: fn(&Tags) -> Option<StringId>) -> Vec<Phase> {
     let mut found: Vec<Phase> = Vec::new();
     // The tag for each value of `Event::tags`. Most histories carry none.
     let tags: Vec<Option<StringId>> = tables.all_tags().map(tag).collect();

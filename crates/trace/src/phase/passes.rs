@@ -4,7 +4,7 @@
 //! or where other code allocates; the loss, between both passes, belongs to the forward pass.
 
 use super::evaluation;
-use crate::stack::{Code, Pass};
+use crate::stack::{Pass, SnapshotCode};
 use crate::trace::{Bucket, Origin, Position, Trace, Window};
 
 /// A pass of a history.
@@ -30,7 +30,7 @@ struct Sighting {
 /// The passes of a history, in the order in which they begin, steps before what they consist of. `optimizers` are the parts
 /// that PyTorch names as those of an optimizer, in order: one that updates in place allocates nothing.
 #[must_use]
-pub fn passes(trace: &Trace, code: &Code<'_>, optimizers: &[Window]) -> Vec<NamedPass> {
+pub fn passes(trace: &Trace, code: &SnapshotCode<'_>, optimizers: &[Window]) -> Vec<NamedPass> {
     let passes = seen(trace, code, optimizers);
     let Some(first) = passes.first().copied() else { return passes };
     let mut found = Vec::with_capacity(passes.len());
@@ -52,7 +52,7 @@ pub fn passes(trace: &Trace, code: &Code<'_>, optimizers: &[Window]) -> Vec<Name
 }
 
 /// The pass of each class of allocations.
-pub(super) fn pass_of_classes(trace: &Trace, code: &Code<'_>) -> Vec<Option<Pass>> {
+pub(super) fn pass_of_classes(trace: &Trace, code: &SnapshotCode<'_>) -> Vec<Option<Pass>> {
     // Stacks that allocate blocks of many sizes have many classes.
     let mut of_stack: Vec<Option<Option<Pass>>> = vec![None; code.tables().stacks().len()];
     let stacks = trace.classes.iter().map(|class| class.origin.stack());
@@ -70,10 +70,10 @@ pub(super) fn pass_of_classes(trace: &Trace, code: &Code<'_>) -> Vec<Option<Pass
 }
 
 /// The passes that are seen, in order.
-fn seen(trace: &Trace, code: &Code<'_>, optimizers: &[Window]) -> Vec<NamedPass> {
+fn seen(trace: &Trace, code: &SnapshotCode<'_>, optimizers: &[Window]) -> Vec<NamedPass> {
     let mut of_class = pass_of_classes(trace, code);
     evaluation::mark(trace, code, &mut of_class);
-    let mut seen = Seen::default();
+    let mut seen = SeenPasses::default();
     let mut optimizers = optimizers.iter().peekable();
     for (index, &symbol) in trace.symbols.iter().enumerate() {
         let place = Position::of_count(index);
@@ -109,7 +109,7 @@ impl Window {
 
 /// The passes seen so far, the parts of each combined.
 #[derive(Default)]
-struct Seen {
+struct SeenPasses {
     passes: Vec<NamedPass>,
     /// Where the last of them ends, once that is known.
     until: Option<Position>,
@@ -117,7 +117,7 @@ struct Seen {
     last: Option<Sighting>,
 }
 
-impl Seen {
+impl SeenPasses {
     #[inline]
     fn add(&mut self, sighting: Sighting) {
         self.last = Some(sighting);

@@ -13,10 +13,10 @@ use super::every::Interval;
 use super::exact::{Exact, Totals};
 use super::lines::{HeldLine, largest_first, lines_of};
 use super::phases::{Phases, are_known};
-use super::totals::{self, ExactStack, Grouping, Held, StackTotal, Sums};
+use super::totals::{self, ExactStack, GroupedTotals, Held, StackTotal, Sums};
 use super::{Layout, Moment};
 use crate::replay::{Figures, HistoryKind, Position, PrivatePool};
-use crate::stack::{Code, GroupBy, Grouper, Key, Languages};
+use crate::stack::{GroupBy, Grouper, Key, Languages, SnapshotCode};
 use crate::trace::Trace;
 
 /// The figures without the workspaces of cuBLAS, whose size depends on the library and the card, not on the program.
@@ -156,7 +156,7 @@ impl DeviceProfile {
     }
 
     /// Adds the passes of training that call stacks show, which the requested moment may name.
-    pub(super) fn add_passes(&mut self, code: &Code<'_>, moment: &Moment) {
+    pub(super) fn add_passes(&mut self, code: &SnapshotCode<'_>, moment: &Moment) {
         if !are_known(&self.figures) {
             return;
         }
@@ -170,7 +170,7 @@ impl DeviceProfile {
     pub(super) fn group(&mut self, grouper: &Grouper<'_>, run: Option<&RunFacts>) {
         self.sums = totals::sums(&self.trace, &self.figures, self.at);
         let totals = self.totals(grouper);
-        let mut grouping = Grouping::new(&totals, grouper);
+        let mut grouping = GroupedTotals::new(&totals, grouper);
         self.find_highest(&mut grouping, grouper.code().tables());
         let shapes = self.shapes(&grouping.of_class, grouping.totals.len(), grouper.code().tables());
         for (total, shapes) in grouping.totals.iter_mut().zip(shapes) {
@@ -307,7 +307,7 @@ impl DeviceProfile {
         let new = new.iter().map(|&stack| (grouper.label(stack), grouper.key(stack), None));
         let groups = known.chain(new).map(|(label, key, bucket)| StackTotal::new(label, key, bucket));
         let of_origin = totals::groups_of_origins(&self.stacks);
-        let mut grouping = Grouping::by(groups.collect(), &self.totals(grouper), |exact, _| {
+        let mut grouping = GroupedTotals::by(groups.collect(), &self.totals(grouper), |exact, _| {
             let moved = exact.origin.stack().and_then(|stack| moved.get(&(stack, exact.cpp)));
             moved.or_else(|| of_origin.get(&exact.origin)).copied().unwrap_or_default()
         });
@@ -316,7 +316,7 @@ impl DeviceProfile {
     }
 
     /// Adds the most that each group held, in all and in supposed sizes.
-    fn find_highest(&self, Grouping { totals, of_class }: &mut Grouping, tables: &Tables) {
+    fn find_highest(&self, GroupedTotals { totals, of_class }: &mut GroupedTotals, tables: &Tables) {
         let highest = self.trace.highest(of_class, totals.len());
         totals.iter_mut().zip(highest).for_each(|(total, highest)| total.highest = Some(highest));
         let tagged = self.trace.classes.iter().zip(of_class);
@@ -339,7 +339,7 @@ impl DeviceProfile {
         if self.grouped_by == Some(grouper.by()) {
             return Cow::Borrowed(&self.stacks);
         }
-        Cow::Owned(Grouping::new(&self.totals(grouper), grouper).finish(grouper))
+        Cow::Owned(GroupedTotals::new(&self.totals(grouper), grouper).finish(grouper))
     }
 
     /// Allocated bytes at the moment of [`super::ReadOptions::at`].
@@ -395,6 +395,6 @@ impl DeviceProfile {
 }
 
 /// True for the workspaces of cuBLAS.
-fn is_workspace(exact: &Exact, code: &Code<'_>) -> bool {
+fn is_workspace(exact: &Exact, code: &SnapshotCode<'_>) -> bool {
     exact.origin.stack().is_some_and(|stack| code.is_workspace(stack))
 }

@@ -14,22 +14,22 @@ use crate::replay;
 /// Why an input gives no profile.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ProfileError {
     /// It cannot be read at all, or its compression or archive is damaged.
     #[error(transparent)]
     Input(#[from] io::Error),
     /// It cannot be read as a snapshot.
     #[error(transparent)]
-    Snapshot(#[from] snapshot::Error),
+    Snapshot(#[from] snapshot::SnapshotError),
     /// Its history cannot be replayed.
     #[error(transparent)]
-    Replay(#[from] replay::Error),
+    Replay(#[from] replay::ReplayError),
     /// It looks like a saved profile and cannot be read as one.
     #[error(transparent)]
-    Saved(#[from] saved::Error),
+    Saved(#[from] saved::SavedError),
     /// Figures that cannot be read.
     #[error(transparent)]
-    Numbers(#[from] numbers::Error),
+    Numbers(#[from] numbers::NumbersError),
     /// A history in more parts than anybody could read.
     #[error("{device}: the history has more than {MOST_INTERVALS} parts of {every}; take longer ones")]
     TooManyIntervals {
@@ -58,16 +58,16 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl ProfileError {
     /// The limit that the input exceeds once it is unpacked, where that is why it cannot be read.
     #[must_use]
     pub fn too_large(&self) -> Option<TooLarge> {
         match self {
             Self::Input(error) => TooLarge::of(error),
-            Self::Snapshot(snapshot::Error::Pickle(pickle::Error { kind: ErrorKind::Io(error), .. })) => {
-                TooLarge::of(error)
-            }
-            Self::Saved(saved::Error::TooLong { max_bytes, .. }) => Some(TooLarge { max_bytes: *max_bytes }),
+            Self::Snapshot(snapshot::SnapshotError::Pickle(pickle::PickleError {
+                kind: ErrorKind::Io(error), ..
+            })) => TooLarge::of(error),
+            Self::Saved(saved::SavedError::TooLong { max_bytes, .. }) => Some(TooLarge { max_bytes: *max_bytes }),
             _ => None,
         }
     }

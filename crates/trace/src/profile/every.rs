@@ -9,8 +9,8 @@ use ptmem_base::text::{cut, thousands};
 use ptmem_snapshot::snapshot::{Event, Snapshot};
 
 use super::phases::are_known;
-use super::{DeviceProfile, Error, Profile};
-use crate::phase::steps::{self, How, Step, Steps, Wanted};
+use super::{DeviceProfile, Profile, ProfileError};
+use crate::phase::steps::{self, FoundBy, Step, Steps, WantedSteps};
 use crate::replay::Position;
 use crate::trace::{Window, WindowCounters};
 
@@ -99,17 +99,20 @@ pub(super) fn divide(
     devices: &mut [DeviceProfile],
     every: &Every,
     snapshot: Option<&Snapshot>,
-) -> Result<(), Error> {
+) -> Result<(), ProfileError> {
     let mut undivided = None;
     let mut is_divided = false;
     for device in devices {
         match parts(profile, every, device, snapshot) {
             // Another device may have what this one lacks.
-            Err(error @ Error::Undivided { .. }) => undivided = undivided.or(Some(error)),
+            Err(error @ ProfileError::Undivided { .. }) => undivided = undivided.or(Some(error)),
             parts => {
                 let parts = parts?;
                 if parts.len() > MOST_INTERVALS {
-                    return Err(Error::TooManyIntervals { device: device.device, every: Box::new(every.clone()) });
+                    return Err(ProfileError::TooManyIntervals {
+                        device: device.device,
+                        every: Box::new(every.clone()),
+                    });
                 }
                 is_divided |= !parts.is_empty();
                 device.intervals = measured(device, parts);
@@ -138,7 +141,7 @@ fn parts(
     every: &Every,
     device: &DeviceProfile,
     snapshot: Option<&Snapshot>,
-) -> Result<Vec<(String, Window)>, Error> {
+) -> Result<Vec<(String, Window)>, ProfileError> {
     let id = device.device;
     if device.events == 0 {
         return Ok(Vec::new());
@@ -151,10 +154,10 @@ fn parts(
             parts.map_err(|lack| undivided(id, every, lack))
         }
         Every::Steps(length, ref named) => {
-            let wanted = named.clone().map_or(Wanted::Any, Wanted::Named);
+            let wanted = named.clone().map_or(WantedSteps::Any, WantedSteps::Named);
             let steps = steps::find(&profile.course(device), &device.phases.marks(), &profile.code(), &wanted);
             // Equal parts would not be steps.
-            let Some(Steps { steps, .. }) = steps.filter(|steps| steps.how != How::Windows) else {
+            let Some(Steps { steps, .. }) = steps.filter(|steps| steps.how != FoundBy::Windows) else {
                 let named = named.as_ref().map(|pattern| Lack::StepsNamed(pattern.as_str().to_owned()));
                 return Err(undivided(id, every, named.unwrap_or(Lack::Steps)));
             };
@@ -180,8 +183,8 @@ pub enum Lack {
     StepsNamed(String),
 }
 
-fn undivided(device: DeviceId, every: &Every, lack: Lack) -> Error {
-    Error::Undivided { device, every: Box::new(every.clone()), lack }
+fn undivided(device: DeviceId, every: &Every, lack: Lack) -> ProfileError {
+    ProfileError::Undivided { device, every: Box::new(every.clone()), lack }
 }
 
 fn count(number: u64) -> usize {

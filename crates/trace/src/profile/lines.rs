@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::{Held, Member, StackTotal};
-use crate::stack::{Code, GroupBy, Label, More};
+use super::{GroupMember, Held, StackTotal};
+use crate::stack::{GroupBy, Label, More, SnapshotCode};
 
 /// One of the lines of a group, with its operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,13 +64,13 @@ impl StackTotal {
 
     /// The lines that hold something at the requested moment, where the grouping sums those of one function.
     #[must_use]
-    pub fn lines(&self, by: GroupBy, code: &Code<'_>) -> HeldLines {
+    pub fn lines(&self, by: GroupBy, code: &SnapshotCode<'_>) -> HeldLines {
         self.lines_by(by, code, |member| member.at)
     }
 
     /// The same at the moment whose bytes `held` reads.
     #[must_use]
-    pub fn lines_by(&self, by: GroupBy, code: &Code<'_>, held: fn(&Member) -> Held) -> HeldLines {
+    pub fn lines_by(&self, by: GroupBy, code: &SnapshotCode<'_>, held: fn(&GroupMember) -> Held) -> HeldLines {
         if by == GroupBy::Module {
             return HeldLines { more: self.more_modules(), ..HeldLines::default() };
         }

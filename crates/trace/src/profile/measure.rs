@@ -9,9 +9,9 @@ use ptmem_base::text::{count, cut};
 use ptmem_snapshot::snapshot::{Action, Copier, Event, OwnPackage, RunFacts, Snapshot, StackId, Tables};
 use strum::IntoEnumIterator;
 
-use super::{DeviceProfile, Error, Profile, ReadOptions, Source, collected, guesses, phases};
-use crate::replay::{self, Oom, Origin, Position, PrivatePool, Replay, Wanted, merged_pools};
-use crate::stack::Code;
+use super::{DeviceProfile, Profile, ProfileError, ReadOptions, Source, collected, guesses, phases};
+use crate::replay::{self, Oom, Origin, Position, PrivatePool, Replay, WantedResults, merged_pools};
+use crate::stack::SnapshotCode;
 use crate::tags::{DeviceTags, count_modules};
 use crate::trace::Bucket;
 
@@ -19,7 +19,7 @@ use crate::trace::Bucket;
 ///
 /// # Errors
 /// Where the file holds sums that no memory could hold, or its history cannot be divided as requested.
-pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> Result<Profile, Error> {
+pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> Result<Profile, ProfileError> {
     let mut devices = Vec::with_capacity(snapshot.devices.len());
     let mut diagnostics = Vec::new();
     let mut ignores = true;
@@ -30,7 +30,7 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
     let ended_us = last_us.filter_map(Event::time).max();
     for (&id, device) in &snapshot.devices {
         let events = snapshot.events_of(device);
-        let wanted = Wanted { tags: tags.get(&id), layout: options.layout, ignore: &options.ignore };
+        let wanted = WantedResults { tags: tags.get(&id), layout: options.layout, ignore: &options.ignore };
         let replay = replay::run_with(&snapshot, id, device, wanted)?;
         diagnostics.extend(replay.diagnostics.iter().cloned());
         ignores &= replay.ignores;
@@ -212,7 +212,7 @@ fn times(events: &[Event], first_us: Option<i64>) -> Vec<(Position, u64)> {
 }
 
 /// Names private pools by their first stacks, and puts those of one name together.
-fn name_pools(pools: &mut Vec<PrivatePool>, code: &Code<'_>) {
+fn name_pools(pools: &mut Vec<PrivatePool>, code: &SnapshotCode<'_>) {
     for pool in pools.iter_mut() {
         let is_older = pool.curve.first().is_some_and(|&(_, bytes)| bytes > 0);
         let unknown = if is_older { Bucket::BeforeRecording } else { Bucket::NoFrames };

@@ -44,13 +44,13 @@ pub enum Point {
 }
 
 /// All that tells a metric from others.
-struct Row {
+struct MetricRow {
     counter: Measure,
     point: Point,
     description: &'static str,
 }
 
-impl Row {
+impl MetricRow {
     const fn new(counter: Measure, point: Point, description: &'static str) -> Self {
         Self { counter, point, description }
     }
@@ -70,18 +70,18 @@ impl Metric {
     ];
 
     /// The row of a metric.
-    const fn row(self) -> Row {
+    const fn row(self) -> MetricRow {
         use Measure::{Active, Allocated, Requested, Reserved};
         match self {
-            Self::Peak => Row::new(Allocated, Point::Peak, "highest allocated bytes within the recording"),
-            Self::Baseline => Row::new(Allocated, Point::Start, "allocated bytes when the recording began"),
-            Self::End => Row::new(Allocated, Point::End, "allocated bytes at the dump"),
-            Self::Active => Row::new(Active, Point::Peak, "highest active bytes within the recording"),
-            Self::Requested => Row::new(Requested, Point::Peak, "highest requested bytes within the recording"),
-            Self::Reserved => Row::new(Reserved, Point::Peak, "highest reserved bytes within the recording"),
-            Self::ReservedEnd => Row::new(Reserved, Point::End, "reserved bytes at the dump"),
+            Self::Peak => MetricRow::new(Allocated, Point::Peak, "highest allocated bytes within the recording"),
+            Self::Baseline => MetricRow::new(Allocated, Point::Start, "allocated bytes when the recording began"),
+            Self::End => MetricRow::new(Allocated, Point::End, "allocated bytes at the dump"),
+            Self::Active => MetricRow::new(Active, Point::Peak, "highest active bytes within the recording"),
+            Self::Requested => MetricRow::new(Requested, Point::Peak, "highest requested bytes within the recording"),
+            Self::Reserved => MetricRow::new(Reserved, Point::Peak, "highest reserved bytes within the recording"),
+            Self::ReservedEnd => MetricRow::new(Reserved, Point::End, "reserved bytes at the dump"),
             Self::Fragmentation => {
-                Row::new(Reserved, Point::UnusedAtPeak, "reserved less active bytes at the reserved peak")
+                MetricRow::new(Reserved, Point::UnusedAtPeak, "reserved less active bytes at the reserved peak")
             }
         }
     }

@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::trace::{Bucket, Highest};
 pub use device::{DeviceProfile, WithoutWorkspaces};
-pub use error::Error;
+pub use error::ProfileError;
 pub use every::{Every, Interval, Lack, MOST_INTERVALS, ParseEveryError};
 pub use guesses::{SupposedSizes, Unknown, tell_once as tell_guesses_once};
 pub use lines::{HeldLine, HeldLines, Line, Lines, lines_of};
@@ -42,11 +42,11 @@ pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint, Places};
 pub use open::{Opened, open, read, read_case};
 pub use phases::{MOST_PHASES, Occurrence, Phases};
 pub use serving::{Serving, StatedFigure, serving_in};
-pub use totals::{ExactStack, Held, Identity, Member, StackTotal, Sums, groups_of_origins, identity, others};
+pub use totals::{ExactStack, GroupMember, Held, Identity, StackTotal, Sums, groups_of_origins, identity, others};
 
-use crate::phase::steps::Course;
+use crate::phase::steps::AllocationCourse;
 pub use crate::replay::{Checks, Counter, Figures, HistoryKind, Layout, Oom, Position, PrivatePool, Timeline};
-use crate::stack::{Code, Facts, GroupBy, Grouper, Rules};
+use crate::stack::{Facts, GroupBy, Grouper, Rules, SnapshotCode};
 use crate::tags::HOW_TO_RECORD;
 
 /// The kind of input that a profile was computed from.
@@ -152,7 +152,7 @@ pub struct Profile {
     pub serving: BTreeMap<Serving, StatedFigure>,
     /// Notes and warnings about it.
     pub diagnostics: Vec<Diagnostic>,
-    /// The frames that [`Member::stack`] refers to; profiles of one job may share them.
+    /// The frames that [`GroupMember::stack`] refers to; profiles of one job may share them.
     pub tables: Arc<Tables>,
     /// Facts about these frames, where the tables are still its own.
     facts: Option<Arc<Facts>>,
@@ -244,7 +244,7 @@ impl Profile {
     }
 
     /// Divides the histories as the options ask for. The times of events are known where there is a snapshot.
-    fn divide(&mut self, snapshot: Option<&Snapshot>) -> Result<(), Error> {
+    fn divide(&mut self, snapshot: Option<&Snapshot>) -> Result<(), ProfileError> {
         self.with_devices(|profile, devices| match &profile.options.every {
             Some(every) => every::divide(profile, devices, every, snapshot),
             None => Ok(()),
@@ -260,9 +260,12 @@ impl Profile {
     }
 
     /// Keeps one device and its diagnostics.
-    fn restrict_to(&mut self, device: DeviceId) -> Result<(), Error> {
+    fn restrict_to(&mut self, device: DeviceId) -> Result<(), ProfileError> {
         if !self.devices.iter().any(|known| known.device == device) {
-            return Err(Error::NoDevice { device, known: self.devices.iter().map(|known| known.device).collect() });
+            return Err(ProfileError::NoDevice {
+                device,
+                known: self.devices.iter().map(|known| known.device).collect(),
+            });
         }
         self.devices.retain(|known| known.device == device);
         self.diagnostics.retain(|found| found.device.is_none_or(|of| of == device));
@@ -326,10 +329,10 @@ impl Profile {
 
     /// The frames of its stacks.
     #[must_use]
-    pub fn code(&self) -> Code<'_> {
+    pub fn code(&self) -> SnapshotCode<'_> {
         match &self.facts {
-            Some(facts) => Code::with(&self.tables, facts),
-            None => Code::new(&self.tables, &self.options.rules, self.functions()),
+            Some(facts) => SnapshotCode::with(&self.tables, facts),
+            None => SnapshotCode::new(&self.tables, &self.options.rules, self.functions()),
         }
     }
 
@@ -352,15 +355,15 @@ impl Profile {
 
     /// Groups stacks by these names of functions.
     pub fn name_functions(&mut self, names: &[FunctionsOfFile]) {
-        self.facts = Some(Code::new(&self.tables, &self.options.rules, names).facts());
+        self.facts = Some(SnapshotCode::new(&self.tables, &self.options.rules, names).facts());
         self.group();
     }
 
     /// The allocations of one of its devices, by which steps are found.
     #[must_use]
-    pub fn course(&self, device: &DeviceProfile) -> Course {
+    pub fn course(&self, device: &DeviceProfile) -> AllocationCourse {
         let calls = self.run.iter().flat_map(|run| &run.calls).find(|of| of.device == device.device);
-        Course::new(&device.trace, calls)
+        AllocationCourse::new(&device.trace, calls)
     }
 
     /// The grouper that gave the stacks their keys and labels.

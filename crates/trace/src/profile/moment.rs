@@ -11,7 +11,7 @@ use ptmem_snapshot::snapshot::{Event, Snapshot};
 
 use super::DeviceProfile;
 use super::phases::are_known;
-use crate::phase::Source;
+use crate::phase::PhaseSource;
 use crate::replay::{HistoryKind, Position};
 use crate::trace::Window;
 
@@ -234,7 +234,7 @@ impl DeviceProfile {
     }
 
     fn occurrence(&self, wanted: &PhaseMoment) -> Option<Window> {
-        let windows = Source::ALL.into_iter().map(|source| self.phases.windows(source, &wanted.name));
+        let windows = PhaseSource::ALL.into_iter().map(|source| self.phases.windows(source, &wanted.name));
         let windows = windows.into_iter().find(|windows| !windows.is_empty())?;
         match wanted.number {
             Some(number) => windows.get(usize::try_from(number).ok()?).copied(),

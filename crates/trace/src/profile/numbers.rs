@@ -29,7 +29,7 @@ pub const MOST_DEVICES: usize = 1_024;
 
 /// Why figures cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum Error {
+pub enum NumbersError {
     /// Something that is not a number of bytes.
     #[error("{place}: expected a number of bytes, found {found}")]
     NotBytes {
@@ -99,9 +99,9 @@ pub enum Error {
 #[derive(Debug, Default)]
 struct Case {
     /// The only device, without a name.
-    own: Numbers,
+    own: DeviceNumbers,
     /// Devices, with the names that they have in the input.
-    devices: BTreeMap<DeviceId, (String, Numbers)>,
+    devices: BTreeMap<DeviceId, (String, DeviceNumbers)>,
 }
 
 /// The cases of an input by their names. The only one has an empty name where it is the whole input.
@@ -156,7 +156,7 @@ fn of_metric(key: &str) -> Option<(Measure, Stage)> {
 
 /// The figures of a device, by counter and point.
 #[derive(Debug, Default)]
-struct Numbers {
+struct DeviceNumbers {
     figures: [[Option<u64>; 2]; 4],
     /// What a server stated.
     serving: BTreeMap<Serving, StatedFigure>,
@@ -164,32 +164,33 @@ struct Numbers {
     is_stated: bool,
 }
 
-impl Numbers {
+impl DeviceNumbers {
     fn set(
         &mut self,
         (measure, stage): (Measure, Stage),
         stated: Stated,
         place: impl Fn() -> String,
-    ) -> Result<(), Error> {
+    ) -> Result<(), NumbersError> {
         self.is_stated = true;
-        let found = stated.map_err(|found| Error::NotBytes { place: place(), found: printable(cut(&found, 64)) })?;
+        let found =
+            stated.map_err(|found| NumbersError::NotBytes { place: place(), found: printable(cut(&found, 64)) })?;
         let figure = &mut self.figures[measure as usize][stage as usize];
         if let (Some(found), Some(other)) = (found, *figure)
             && found != other
         {
-            return Err(Error::Differ { place: place(), found, other });
+            return Err(NumbersError::Differ { place: place(), found, other });
         }
         *figure = found.or(*figure);
         Ok(())
     }
 
     /// Refuses a counter that ends above its peak.
-    fn verify(&self, place: &str) -> Result<(), Error> {
+    fn verify(&self, place: &str) -> Result<(), NumbersError> {
         for measure in Measure::ALL {
             if let [Some(peak), Some(end)] = self.figures[measure as usize]
                 && end > peak
             {
-                return Err(Error::AbovePeak { place: place.to_owned(), measure: measure.into(), end, peak });
+                return Err(NumbersError::AbovePeak { place: place.to_owned(), measure: measure.into(), end, peak });
             }
         }
         Ok(())
@@ -221,10 +222,10 @@ impl Numbers {
 
 impl Case {
     /// Refuses figures that contradict each other.
-    fn verify(&self, name: &str) -> Result<(), Error> {
+    fn verify(&self, name: &str) -> Result<(), NumbersError> {
         let place = if name.is_empty() { String::new() } else { printable(cut(name, 64)) + ": " };
         if self.own.is_stated && !self.devices.is_empty() {
-            return Err(Error::Mixed(place, "figures", "devices"));
+            return Err(NumbersError::Mixed(place, "figures", "devices"));
         }
         self.own.verify(&place)?;
         self.devices
@@ -233,13 +234,13 @@ impl Case {
     }
 
     /// The figures of a device.
-    fn device(&mut self, device: DeviceId, name: &str) -> Result<&mut Numbers, Error> {
+    fn device(&mut self, device: DeviceId, name: &str) -> Result<&mut DeviceNumbers, NumbersError> {
         let is_full = self.devices.len() == MOST_DEVICES;
         match self.devices.entry(device) {
-            Entry::Occupied(known) if known.get().0 != name => Err(Error::Twice(printable(cut(name, 64)))),
+            Entry::Occupied(known) if known.get().0 != name => Err(NumbersError::Twice(printable(cut(name, 64)))),
             Entry::Occupied(known) => Ok(&mut known.into_mut().1),
-            Entry::Vacant(_) if is_full => Err(Error::TooMany { most: MOST_DEVICES, kind: "devices" }),
-            Entry::Vacant(new) => Ok(&mut new.insert((name.to_owned(), Numbers::default())).1),
+            Entry::Vacant(_) if is_full => Err(NumbersError::TooMany { most: MOST_DEVICES, kind: "devices" }),
+            Entry::Vacant(new) => Ok(&mut new.insert((name.to_owned(), DeviceNumbers::default())).1),
         }
     }
 
@@ -272,9 +273,9 @@ impl Cases {
     }
 
     /// The case of a name.
-    fn case(&mut self, name: &str) -> Result<&mut Case, Error> {
+    fn case(&mut self, name: &str) -> Result<&mut Case, NumbersError> {
         if self.all.len() == MOST_CASES && !self.all.contains_key(name) {
-            return Err(Error::TooMany { most: MOST_CASES, kind: "cases" });
+            return Err(NumbersError::TooMany { most: MOST_CASES, kind: "cases" });
         }
         Ok(self.all.entry(name.to_owned()).or_default())
     }
@@ -289,14 +290,14 @@ impl Cases {
     ///
     /// # Errors
     /// If there are several and none is requested, or not this one.
-    pub(super) fn profile(&self, source: Source, options: ReadOptions) -> Result<Profile, Error> {
+    pub(super) fn profile(&self, source: Source, options: ReadOptions) -> Result<Profile, NumbersError> {
         let case = match (options.case.as_deref(), self.all.first()) {
             (None, Some((_, only))) if self.all.len() == 1 => only,
-            (None, _) => return Err(Error::Several(self.listed())),
+            (None, _) => return Err(NumbersError::Several(self.listed())),
             (Some(asked), _) => self
                 .all
                 .get(asked)
-                .ok_or_else(|| Error::NoCase { asked: printable(cut(asked, 64)), known: self.listed() })?,
+                .ok_or_else(|| NumbersError::NoCase { asked: printable(cut(asked, 64)), known: self.listed() })?,
         };
         let mut diagnostics =
             self.run.as_ref().map(|run| remarks(run, &options.rules.known_guesses)).unwrap_or_default();
@@ -322,7 +323,7 @@ impl Cases {
 ///
 /// # Errors
 /// Where a figure is not a number of bytes, figures contradict each other, or a table cannot be read.
-pub fn cases(text: &[u8]) -> Result<Cases, Error> {
+pub fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
     if text.trim_ascii_start().starts_with(b"{") {
         return verified(json::cases(text)?);
     }
@@ -331,14 +332,14 @@ pub fn cases(text: &[u8]) -> Result<Cases, Error> {
         return verified(of_table(text)?);
     }
     let mut cases = Cases::default();
-    cases.case("")?.own = Numbers { serving: log, is_stated: true, ..Numbers::default() };
+    cases.case("")?.own = DeviceNumbers { serving: log, is_stated: true, ..DeviceNumbers::default() };
     Ok(cases)
 }
 
 /// Cases that do not contradict themselves.
-fn verified(cases: Cases) -> Result<Cases, Error> {
+fn verified(cases: Cases) -> Result<Cases, NumbersError> {
     if cases.all.len() > 1 && cases.all.contains_key("") {
-        return Err(Error::Mixed(String::new(), "cases", "figures without a name"));
+        return Err(NumbersError::Mixed(String::new(), "cases", "figures without a name"));
     }
     cases.all.iter().try_for_each(|(name, case)| case.verify(name))?;
     Ok(cases)
@@ -359,7 +360,7 @@ const NAMES: [&str; 5] = ["case", "name", "test", "model", "rank"];
 ///
 /// # Errors
 /// Where a row has other columns than the first line, or a figure is not a number of bytes.
-fn of_table(text: &[u8]) -> Result<Cases, Error> {
+fn of_table(text: &[u8]) -> Result<Cases, NumbersError> {
     let mut table = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text);
     let Ok(head) = table.headers().cloned() else { return Ok(Cases::default()) };
     let mut cases = Cases::default();
@@ -367,7 +368,7 @@ fn of_table(text: &[u8]) -> Result<Cases, Error> {
         return Ok(cases);
     }
     for row in table.records() {
-        let row = row.map_err(|error| Error::Table(error.to_string()))?;
+        let row = row.map_err(|error| NumbersError::Table(error.to_string()))?;
         let line = row.position().map_or(0, csv::Position::line);
         let name = match first_of(&head, &row, &NAMES) {
             Some((column, cell)) if column.eq_ignore_ascii_case("rank") => format!("rank{cell}"),
@@ -375,10 +376,11 @@ fn of_table(text: &[u8]) -> Result<Cases, Error> {
         };
         let text = first_of(&head, &row, &["device"]).map_or("0", |(_, cell)| cell);
         let device = text.parse().ok().or_else(|| device_of(text));
-        let device = device.ok_or_else(|| Error::Table(format!("line {line}: '{}' is not a device", cut(text, 64))))?;
+        let device =
+            device.ok_or_else(|| NumbersError::Table(format!("line {line}: '{}' is not a device", cut(text, 64))))?;
         let numbers = cases.case(&name)?.device(device, text)?;
         if numbers.is_stated {
-            return Err(Error::Twice(printable(cut(if name.is_empty() { text } else { &name }, 64))));
+            return Err(NumbersError::Twice(printable(cut(if name.is_empty() { text } else { &name }, 64))));
         }
         for (key, cell) in head.iter().zip(&row) {
             if let Some(figure) = figure_of(key) {

@@ -2,10 +2,10 @@
 
 use std::io::{self, Read};
 
-use ptmem_snapshot::input::{self, Format, Input, TooLarge};
+use ptmem_snapshot::input::{self, Input, InputFormat, TooLarge};
 use ptmem_snapshot::snapshot::{self, Snapshot};
 
-use super::{Error, InputKind, Profile, ReadOptions, Source, measure, numbers, saved};
+use super::{InputKind, Profile, ProfileError, ReadOptions, Source, measure, numbers, saved};
 
 /// An opened input.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub enum Opened {
 ///
 /// # Errors
 /// Where the input is neither, or damaged.
-pub fn read(input: impl Read, path: &str, options: ReadOptions) -> Result<Profile, Error> {
+pub fn read(input: impl Read, path: &str, options: ReadOptions) -> Result<Profile, ProfileError> {
     match open(input, path, options.clone())? {
         Opened::Snapshot(snapshot, source) => Ok(measure(*snapshot, source, options)?),
         Opened::Profile(profile) => Ok(*profile),
@@ -31,7 +31,7 @@ pub fn read(input: impl Read, path: &str, options: ReadOptions) -> Result<Profil
 ///
 /// # Errors
 /// Where the input is neither, or damaged.
-pub fn open(mut input: impl Read, path: &str, options: ReadOptions) -> Result<Opened, Error> {
+pub fn open(mut input: impl Read, path: &str, options: ReadOptions) -> Result<Opened, ProfileError> {
     let read = &mut |unpacked: Input<'_>| open_unpacked(unpacked, path, &options);
     let (mut opened, bytes) = input::unpack(&mut input, options.max_input, read)?;
     // The rest of the wrapping, behind the pickle, is read last.
@@ -64,16 +64,16 @@ fn read_json(input: &mut Input<'_>, text: &mut Vec<u8>) -> io::Result<()> {
 const PART_OF_JSON: u64 = 1 << 20;
 
 /// Reads an input that nothing is wrapped around. The size of the source is not known yet.
-fn open_unpacked(mut input: Input<'_>, path: &str, options: &ReadOptions) -> Result<Opened, Error> {
+fn open_unpacked(mut input: Input<'_>, path: &str, options: &ReadOptions) -> Result<Opened, ProfileError> {
     let source = Source { path: path.to_owned(), bytes: 0, kind: InputKind::Profile };
     let format = input.format;
-    if format != Format::JsonObject && format != Format::Text {
+    if format != InputFormat::JsonObject && format != InputFormat::Text {
         let snapshot = open_snapshot(input, options)?;
         let kind = if snapshot.has_traces { InputKind::Snapshot } else { InputKind::Segments };
         return Ok(Opened::Snapshot(Box::new(snapshot), Source { kind, ..source }));
     }
     let mut text = Vec::new();
-    if format == Format::Text {
+    if format == InputFormat::Text {
         (&mut input).take(MOST_TABLE).read_to_end(&mut text)?;
     } else {
         read_json(&mut input, &mut text)?;
@@ -81,8 +81,8 @@ fn open_unpacked(mut input: Input<'_>, path: &str, options: &ReadOptions) -> Res
     let cases = numbers::cases(&text)?;
     let profile = if !cases.is_empty() {
         read_case(&cases, source, options.clone())?
-    } else if format == Format::Text {
-        return Err(snapshot::Error::NotAPickle(format).into());
+    } else if format == InputFormat::Text {
+        return Err(snapshot::SnapshotError::NotAPickle(format).into());
     } else {
         as_asked(saved::read(text, input.most_bytes(), source, options.clone())?)?
     };
@@ -93,12 +93,12 @@ fn open_unpacked(mut input: Input<'_>, path: &str, options: &ReadOptions) -> Res
 ///
 /// # Errors
 /// If the input does not have this case, or not what the options ask for.
-pub fn read_case(cases: &numbers::Cases, source: Source, options: ReadOptions) -> Result<Profile, Error> {
+pub fn read_case(cases: &numbers::Cases, source: Source, options: ReadOptions) -> Result<Profile, ProfileError> {
     as_asked(cases.profile(Source { kind: InputKind::Numbers, ..source }, options)?)
 }
 
 /// The profile, restricted and divided as its options ask for.
-fn as_asked(mut profile: Profile) -> Result<Profile, Error> {
+fn as_asked(mut profile: Profile) -> Result<Profile, ProfileError> {
     if let Some(device) = profile.options.device {
         profile.restrict_to(device)?;
     }
@@ -107,11 +107,11 @@ fn as_asked(mut profile: Profile) -> Result<Profile, Error> {
 }
 
 /// Reads a snapshot, as far as the options ask for it.
-fn open_snapshot(input: Input<'_>, options: &ReadOptions) -> Result<Snapshot, Error> {
+fn open_snapshot(input: Input<'_>, options: &ReadOptions) -> Result<Snapshot, ProfileError> {
     let mut snapshot = snapshot::decode(input, options.sources)?;
     if let Some(device) = options.device {
         if !snapshot.devices.contains_key(&device) {
-            return Err(Error::NoDevice { device, known: snapshot.devices.into_keys().collect() });
+            return Err(ProfileError::NoDevice { device, known: snapshot.devices.into_keys().collect() });
         }
         snapshot.devices.retain(|&id, _| id == device);
     }

@@ -9,8 +9,8 @@ use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::{count, thousands};
 use ptmem_snapshot::snapshot::{Event, Snapshot};
 
-use crate::phase::steps::{Mark, OPTIMIZER};
-use crate::phase::{self, Phase, Source, folded_name, step_of_profiler};
+use crate::phase::steps::{OPTIMIZER, StepMark};
+use crate::phase::{self, Phase, PhaseSource, folded_name, step_of_profiler};
 use crate::replay::{Figures, HistoryKind, Position, Replay};
 use crate::stack;
 use crate::trace::{Trace, Window, WindowCounters};
@@ -25,7 +25,7 @@ pub struct Occurrence {
     /// Name of the phase.
     pub name: Arc<str>,
     /// Source of the name.
-    pub source: Source,
+    pub source: PhaseSource,
     /// Its number among those of that name and source, from 0, in the order in which they begin.
     pub number: u32,
     /// Number of other phases around it.
@@ -48,12 +48,12 @@ impl Occurrence {
     /// Outer ones come before those within them.
     fn order(&self) -> impl Ord + '_ {
         let Window { from, to } = self.window;
-        (from, Reverse(to), self.source != Source::Pass, self.source, &self.name)
+        (from, Reverse(to), self.source != PhaseSource::Pass, self.source, &self.name)
     }
 
     /// True if PyTorch named it as a step of an optimizer.
     fn is_step_of_optimizer(&self) -> bool {
-        self.source == Source::Annotation && self.name.starts_with(OPTIMIZER)
+        self.source == PhaseSource::Annotation && self.name.starts_with(OPTIMIZER)
     }
 
     /// True if both are steps of optimizers of one name, and nothing is allocated between them.
@@ -108,14 +108,14 @@ impl Phases {
     }
 
     /// Where the phases of one name and source lie, in the order of their numbers.
-    pub(super) fn windows(&self, source: Source, name: &str) -> Vec<Window> {
+    pub(super) fn windows(&self, source: PhaseSource, name: &str) -> Vec<Window> {
         let wanted = self.known_or_not().filter(|phase| phase.source == source && &*phase.name == name);
         wanted.map(|phase| phase.window).collect()
     }
 
     /// Adds the passes of training that call stacks show, unless the program has phases of their names, and measures the bytes of
     /// all phases.
-    pub(super) fn complete(&mut self, trace: &Trace, code: &stack::Code<'_>) {
+    pub(super) fn complete(&mut self, trace: &Trace, code: &stack::SnapshotCode<'_>) {
         if self.cut == 0 {
             self.add_passes(trace, code);
         }
@@ -125,12 +125,12 @@ impl Phases {
         }
     }
 
-    fn add_passes(&mut self, trace: &Trace, code: &stack::Code<'_>) {
+    fn add_passes(&mut self, trace: &Trace, code: &stack::SnapshotCode<'_>) {
         let optimizers = self.all.iter().filter(|phase| phase.is_step_of_optimizer()).map(|phase| phase.window);
         let mut names: HashMap<&str, Arc<str>> = HashMap::new();
         let passes = phase::passes(trace, code, &optimizers.collect::<Vec<_>>()).into_iter().map(|pass| Occurrence {
             name: Arc::clone(names.entry(pass.name.into()).or_insert_with_key(|name| Arc::from(*name))),
-            source: Source::Pass,
+            source: PhaseSource::Pass,
             window: Window { from: pass.from, to: pass.to },
             begins: true,
             ends: true,
@@ -144,12 +144,12 @@ impl Phases {
 
     /// Those that a saved profile keeps: passes follow from its stacks.
     pub(super) fn kept(&self) -> impl Iterator<Item = &Occurrence> {
-        self.known_or_not().filter(|phase| phase.source != Source::Pass)
+        self.known_or_not().filter(|phase| phase.source != PhaseSource::Pass)
     }
 
     /// The places at which a step may begin.
-    pub fn marks(&self) -> Vec<Mark> {
-        let marks = self.known_or_not().map(|phase| Mark {
+    pub fn marks(&self) -> Vec<StepMark> {
+        let marks = self.known_or_not().map(|phase| StepMark {
             name: phase
                 .step
                 .map_or_else(|| Arc::clone(&phase.name), |number| format!("{}#{number}", phase.name).into()),
@@ -207,8 +207,8 @@ fn leave_out_unfinished(rounds: &mut Vec<Round>, trace: &Trace) {
 fn arrange(all: &mut [Occurrence]) {
     // PyTorch's own step of an optimizer is what that pass consists of.
     all.sort_by(|a, b| a.order().cmp(&b.order()));
-    let mut numbers: HashMap<(Source, Arc<str>), u32> = HashMap::new();
-    let mut around: Vec<(Position, Source)> = Vec::new();
+    let mut numbers: HashMap<(PhaseSource, Arc<str>), u32> = HashMap::new();
+    let mut around: Vec<(Position, PhaseSource)> = Vec::new();
     for phase in all {
         let number = numbers.entry((phase.source, Arc::clone(&phase.name))).or_default();
         phase.number = *number;
@@ -219,7 +219,8 @@ fn arrange(all: &mut [Occurrence]) {
             around.pop();
         }
         phase.depth = u32::try_from(around.len()).unwrap_or(u32::MAX);
-        phase.is_outermost = phase.source != Source::Pass && around.iter().all(|(_, source)| *source == Source::Pass);
+        phase.is_outermost =
+            phase.source != PhaseSource::Pass && around.iter().all(|(_, source)| *source == PhaseSource::Pass);
         around.push((to, phase.source));
     }
 }
@@ -274,7 +275,7 @@ fn left_out(number: u64) -> Option<String> {
 /// A diagnostic for annotations that begin or end outside of the recording. (Metadata and compile contexts have no
 /// recorded ends, and belong to their threads.)
 fn irregular(phases: &[Phase]) -> Option<String> {
-    let annotated = phases.iter().filter(|phase| phase.source == Source::Annotation);
+    let annotated = phases.iter().filter(|phase| phase.source == PhaseSource::Annotation);
     let unopened = annotated.clone().filter(|phase| !phase.begins).count();
     let unclosed = annotated.clone().filter(|phase| !phase.ends).count();
     let kinds = [

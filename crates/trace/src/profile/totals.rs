@@ -105,7 +105,7 @@ pub type ExactStack = (StackId, Option<CppDigest>);
 
 /// One exact stack of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Member {
+pub struct GroupMember {
     /// The stack.
     pub stack: StackId,
     /// The digest of all its C++ frames, where some of them were dropped: the stack may occur again with another.
@@ -118,7 +118,7 @@ pub struct Member {
     pub oom: Held,
 }
 
-impl Member {
+impl GroupMember {
     /// What tells it from all others.
     #[must_use]
     pub fn exact(&self) -> ExactStack {
@@ -137,7 +137,7 @@ pub struct StackTotal {
     /// Set where the stack is not known.
     pub bucket: Option<Bucket>,
     /// The stacks of the group, the largest at the requested moment first.
-    pub members: Vec<Member>,
+    pub members: Vec<GroupMember>,
     /// The bytes it held, and the bytes it allocated.
     pub sums: Sums,
     /// The most that it held at any moment; `None` where a saved profile does not say.
@@ -172,7 +172,7 @@ impl StackTotal {
     pub(super) fn add_exact(&mut self, exact: &Exact) {
         let &Exact { origin, cpp, ref sums, .. } = exact;
         let &Sums { at, requested, oom, .. } = sums;
-        self.members.extend(origin.stack().map(|stack| Member { stack, cpp, at, requested, oom }));
+        self.members.extend(origin.stack().map(|stack| GroupMember { stack, cpp, at, requested, oom }));
         self.sums.add(sums);
     }
 
@@ -249,14 +249,14 @@ pub(super) fn key(exact: &Exact, grouper: &Grouper<'_>) -> Key {
 }
 
 /// Totals by group while they are added up.
-pub(super) struct Grouping {
+pub(super) struct GroupedTotals {
     /// In the order of their first stacks.
     pub(super) totals: Vec<StackTotal>,
     /// The group of every class, as an index into the totals.
     pub(super) of_class: Vec<u32>,
 }
 
-impl Grouping {
+impl GroupedTotals {
     /// The first stack of a group represents it.
     pub(super) fn new(exact: &Totals, grouper: &Grouper<'_>) -> Self {
         let mut by_key: HashMap<Key, usize> = HashMap::new();

@@ -1,6 +1,6 @@
 //! The figures of a device that follow from its history: a file that states others is damaged or forged.
 
-use super::counters::{self, Counters, Gauge};
+use super::counters::{self, Gauge, RunningCounters};
 use super::figures::fragmentation;
 use super::{Counter, Figures, HistoryKind, Oom};
 use crate::trace::{Measure, Trace};
@@ -45,12 +45,12 @@ impl Figures {
     }
 
     /// True if the ends are those of the history, where they are said to be and it has a beginning to count from.
-    fn has_ends(&self, counters: &Counters) -> bool {
+    fn has_ends(&self, counters: &RunningCounters) -> bool {
         !self.checks.end_matches
             || Measure::ALL.into_iter().all(|measure| self.of(measure).ends_as(counters.of(measure)))
     }
 
-    fn has_fragmentation(&self, counters: &Counters) -> bool {
+    fn has_fragmentation(&self, counters: &RunningCounters) -> bool {
         let peak = fragmentation(counters.of(Measure::Reserved).peak, counters.active_at_reserved_peak);
         let ends = self.reserved.end.zip(self.active.end);
         let end = ends.map(|(reserved, active)| reserved.saturating_sub(active));
@@ -86,7 +86,7 @@ impl Counter {
 
 impl Oom {
     /// True if its figures, as far as they are stated, are those of this moment.
-    fn is_of(&self, counters: &Counters) -> bool {
+    fn is_of(&self, counters: &RunningCounters) -> bool {
         let stated =
             [(self.allocated, Measure::Allocated), (self.active, Measure::Active), (self.reserved, Measure::Reserved)];
         stated

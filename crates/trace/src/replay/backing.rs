@@ -4,7 +4,7 @@
 use ptmem_snapshot::snapshot::{Action, Device, Event, Snapshot, Tables};
 
 use super::Position;
-use super::rounding::{Pool, SMALL_SEGMENT, SMALL_SIZE};
+use super::rounding::{SMALL_SEGMENT, SMALL_SIZE, SplitRule};
 use super::segment_map::{Home, SegmentMap};
 
 /// The segments at a moment of the history.
@@ -27,9 +27,9 @@ impl Backing {
         let Self { mut segments, mut homes, mut vanished, mut reserved } = Self::default();
         for segment in &device.segments {
             let pool = match (segment.is_expandable, segment.small_pool) {
-                (true, _) => Pool::Expandable,
-                (false, true) => Pool::Small,
-                (false, false) => Pool::Large,
+                (true, _) => SplitRule::Expandable,
+                (false, true) => SplitRule::Small,
+                (false, false) => SplitRule::Large,
             };
             let home = Home { small: Some(segment.small_pool), stream: segment.stream, pool_id: segment.pool_id };
             segments.add(segment.address, segment.total_size, pool, home);
@@ -76,11 +76,11 @@ impl Backing {
 }
 
 /// The pool of a segment, from its event.
-fn pool_of(event: &Event) -> Pool {
+fn pool_of(event: &Event) -> SplitRule {
     match event.action {
-        Action::SegmentMap | Action::SegmentUnmap => Pool::Expandable,
-        _ if event.size == SMALL_SEGMENT => Pool::Small,
-        _ => Pool::Large,
+        Action::SegmentMap | Action::SegmentUnmap => SplitRule::Expandable,
+        _ if event.size == SMALL_SEGMENT => SplitRule::Small,
+        _ => SplitRule::Large,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The counters over the history, once the size of every block is known.
 //!
-//! A [`Gauge`] is a counter. Where the size of a block is not certain, its class has a [`Spread`]: the bytes by which the
+//! A [`Gauge`] is a counter. Where the size of a block is not certain, its class has a [`Uncertainty`]: the bytes by which the
 //! size may be too high (`below`: the truth may be that far below it) and too low (`above`). The spreads of all blocks that
 //! are held say how far the counter may be from the truth. Those of allocated bytes go when a free is requested, those of
 //! active bytes when it is completed.
@@ -10,8 +10,8 @@ use std::ops::RangeInclusive;
 use ptmem_snapshot::snapshot::{Action, Event, Tables};
 
 use super::rounding::SHARED_POOL;
-use super::{FreeBlocks, Matched, Oom, Position};
-use crate::trace::{Class, Measure, Move, Spread, Trace};
+use super::{FreeBlocks, Oom, Position, StatedBytes};
+use crate::trace::{Class, Measure, Move, Trace, Uncertainty};
 
 /// A running value, and its highest.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +41,7 @@ struct Bounds {
 
 impl Gauge {
     /// `spread` is that of the first value, where sizes are uncertain.
-    fn new(value: i128, spread: Option<Spread>) -> Self {
+    fn new(value: i128, spread: Option<Uncertainty>) -> Self {
         let bounds = spread.map(|spread| {
             let below = i128::from(spread.below);
             let above = i128::from(spread.above);
@@ -71,8 +71,8 @@ impl Gauge {
         let lost = goes.map_or(0, |class| class.size(measure));
         self.add(gained - lost, at);
         if let Some(bounds) = &mut self.bounds {
-            let comes = comes.map_or_else(Spread::default, |class| spread(class, measure));
-            let goes = goes.map_or_else(Spread::default, |class| spread(class, measure));
+            let comes = comes.map_or_else(Uncertainty::default, |class| spread(class, measure));
+            let goes = goes.map_or_else(Uncertainty::default, |class| spread(class, measure));
             bounds.below += i128::from(comes.below) - i128::from(goes.below);
             bounds.above += i128::from(comes.above) - i128::from(goes.above);
             bounds.lowest_peak = bounds.lowest_peak.max(self.now - bounds.below);
@@ -103,20 +103,20 @@ impl Gauge {
 }
 
 /// The error bound of the bytes that a block of a class counts.
-fn spread(class: &Class, measure: Measure) -> Spread {
+fn spread(class: &Class, measure: Measure) -> Uncertainty {
     match measure {
         Measure::Allocated => class.spread_of_allocated(),
         Measure::Active => class.spread,
-        Measure::Requested | Measure::Reserved => Spread::default(),
+        Measure::Requested | Measure::Reserved => Uncertainty::default(),
     }
 }
 
 /// The counters while they run.
-pub(super) struct Counters {
+pub(super) struct RunningCounters {
     /// By [`Measure`].
     gauges: [Gauge; 4],
     pub(super) active_at_reserved_peak: i128,
-    pub(super) checkpoints: Matched,
+    pub(super) checkpoints: StatedBytes,
     pub(super) checkpoints_missed: u64,
     /// The largest distance of a `snapshot` event from the range that the sizes allow.
     pub(super) checkpoint_error: i128,
@@ -126,7 +126,7 @@ pub(super) struct Counters {
 }
 
 /// Runs the events forward. `pools` has the free blocks of the pool at each failed allocation, for the first of them.
-pub(super) fn run(events: &[Event], tables: &Tables, trace: &Trace, pools: Vec<Option<FreeBlocks>>) -> Counters {
+pub(super) fn run(events: &[Event], tables: &Tables, trace: &Trace, pools: Vec<Option<FreeBlocks>>) -> RunningCounters {
     let mut pools = pools.into_iter();
     follow(trace, |counters, now, is_marker| {
         let Some(event) = now.event().and_then(|index| events.get(index as usize)).filter(|_| is_marker) else {
@@ -141,8 +141,8 @@ pub(super) fn run(events: &[Event], tables: &Tables, trace: &Trace, pools: Vec<O
 }
 
 /// Goes through a history. `after` looks at each place, and knows whether its event changed nothing.
-pub(super) fn follow(trace: &Trace, mut after: impl FnMut(&mut Counters, Position, bool)) -> Counters {
-    let mut counters = Counters::at_start(trace);
+pub(super) fn follow(trace: &Trace, mut after: impl FnMut(&mut RunningCounters, Position, bool)) -> RunningCounters {
+    let mut counters = RunningCounters::at_start(trace);
     for (i, &symbol) in trace.symbols.iter().enumerate() {
         let now = Position::after(i);
         let one = trace.moves[symbol as usize];
@@ -159,19 +159,19 @@ fn is_of_private_pool(event: &Event, tables: &Tables) -> bool {
     tables.tags(event.tags).pool_id.is_some_and(|pool| pool != SHARED_POOL)
 }
 
-impl Counters {
+impl RunningCounters {
     fn at_start(trace: &Trace) -> Self {
         let gauges = Measure::ALL.map(|measure| {
             let classes = trace.classes.iter().zip(&trace.start);
             let spreads = classes.map(|(class, start)| spread(class, measure).times(start.blocks(measure).into()));
-            let is_uncertain = trace.classes.iter().any(|class| spread(class, measure) != Spread::default());
-            let spread = is_uncertain.then(|| spreads.fold(Spread::default(), Spread::plus));
+            let is_uncertain = trace.classes.iter().any(|class| spread(class, measure) != Uncertainty::default());
+            let spread = is_uncertain.then(|| spreads.fold(Uncertainty::default(), Uncertainty::plus));
             Gauge::new(trace.value_at_start(measure), spread)
         });
         Self {
             active_at_reserved_peak: gauges[Measure::Active as usize].now,
             gauges,
-            checkpoints: Matched::default(),
+            checkpoints: StatedBytes::default(),
             checkpoints_missed: 0,
             checkpoint_error: 0,
             ooms: Vec::new(),

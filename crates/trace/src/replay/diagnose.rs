@@ -13,7 +13,7 @@ use crate::trace::Measure;
 impl Findings<'_> {
     /// The diagnostics of a device.
     pub(super) fn diagnostics(&self, checks: &Checks) -> Vec<Diagnostic> {
-        let mut report = Report { findings: self, found: Vec::new() };
+        let mut report = Diagnosis { findings: self, found: Vec::new() };
         report.kind_of_history();
         report.missing_head();
         report.checks(checks);
@@ -26,12 +26,12 @@ impl Findings<'_> {
     }
 }
 
-struct Report<'a> {
+struct Diagnosis<'a> {
     findings: &'a Findings<'a>,
     found: Vec<Diagnostic>,
 }
 
-impl Report<'_> {
+impl Diagnosis<'_> {
     fn tell(&mut self, code: Code, message: impl Into<String>) {
         self.found.push(Diagnostic::new(code, self.findings.view.id, message));
     }

@@ -62,7 +62,7 @@ pub struct Checks {
     /// Allocations made inside the history and alive at the end.
     pub sizes: Recovered,
     /// `snapshot` events, which state active bytes.
-    pub checkpoints: Matched,
+    pub checkpoints: StatedBytes,
     /// True if the replay ends on the final state, in all four counters.
     pub end_matches: bool,
 }
@@ -88,7 +88,7 @@ pub struct Recovered {
 
 /// Bytes that a snapshot states along the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Matched {
+pub struct StatedBytes {
     /// Those that the replay agrees with.
     pub matched: u64,
     /// All of them.

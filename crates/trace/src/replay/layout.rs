@@ -3,7 +3,7 @@
 use ptmem_snapshot::snapshot::Action;
 
 use super::backing::Backing;
-use super::rounding::Pool;
+use super::rounding::SplitRule;
 use super::segment_map::{Home, Range};
 use super::{DeviceView, Position};
 
@@ -40,7 +40,7 @@ impl Layout {
         let segments = start.segments.iter().map(|(address, Range { end, pool, home })| SegmentPart {
             address,
             bytes: end - address,
-            is_mapped: pool == Pool::Expandable,
+            is_mapped: pool == SplitRule::Expandable,
             home,
         });
         let mut homes = start.homes.iter().rev().copied();

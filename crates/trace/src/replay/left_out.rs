@@ -16,7 +16,7 @@ use crate::trace::{Measure, Trace};
 
 /// The allocations that are left out.
 #[derive(Debug, Default)]
-pub(super) struct LeftOut<'p> {
+pub(super) struct LeftOutAllocations<'p> {
     /// Their indices, in order.
     all: Vec<u32>,
     /// Those of benchmarks.
@@ -35,7 +35,7 @@ struct OfPattern<'p> {
     indices: Vec<u32>,
 }
 
-impl<'p> LeftOut<'p> {
+impl<'p> LeftOutAllocations<'p> {
     /// Leaves out those that came and went within the history, or within a phase, unless the history states what was held
     /// meanwhile: where memory ran out, they took part in it.
     pub(super) fn find(view: DeviceView<'_>, lifetimes: &Lifetimes, ignore: &'p [Pattern]) -> Self {
@@ -188,7 +188,7 @@ impl Benchmarks {
 }
 
 /// A phase to ignore, in the order in which phases begin.
-struct Window {
+struct IgnoredPhase {
     from: Position,
     /// The latest end of the phases so far, and the pattern of that phase.
     until: Position,
@@ -196,20 +196,22 @@ struct Window {
 }
 
 /// The phases to ignore.
-struct Ignored(Vec<Window>);
+struct Ignored(Vec<IgnoredPhase>);
 
 impl Ignored {
     fn of(view: DeviceView<'_>, ignore: &[Pattern]) -> Self {
-        let mut windows: Vec<Window> = Vec::new();
+        let mut windows: Vec<IgnoredPhase> = Vec::new();
         if ignore.is_empty() {
             return Self(windows);
         }
         for phase in phases(view.snapshot, view.events()) {
             let name = folded_name(view.snapshot.tables.string(phase.name));
             let Some(pattern) = ignore.iter().position(|pattern| pattern.matches(name)) else { continue };
-            let own = Window { from: phase.from, until: phase.to, pattern };
+            let own = IgnoredPhase { from: phase.from, until: phase.to, pattern };
             windows.push(match windows.last() {
-                Some(last) if last.until > own.until => Window { until: last.until, pattern: last.pattern, ..own },
+                Some(last) if last.until > own.until => {
+                    IgnoredPhase { until: last.until, pattern: last.pattern, ..own }
+                }
                 _ => own,
             });
         }

@@ -50,7 +50,7 @@ pub(super) const MOST_EVENTS: usize = u32::MAX as usize / 2;
 
 /// Follows every block through the history, and matches the rest with the blocks in use at its end.
 pub(super) fn trace(events: &[Event], blocks: &[Block], census: &Census) -> Lifetimes {
-    let mut tracer = Tracer::new(events, blocks, census);
+    let mut tracer = LifetimeTracer::new(events, blocks, census);
     for (i, event) in events.iter().enumerate() {
         match event.action {
             Action::Alloc => tracer.begin(i, event),
@@ -62,7 +62,7 @@ pub(super) fn trace(events: &[Event], blocks: &[Block], census: &Census) -> Life
     for block in blocks {
         tracer.meet(block);
     }
-    let Tracer { mut found, uses, .. } = tracer;
+    let LifetimeTracer { mut found, uses, .. } = tracer;
     found.vanished = uses.values().filter(|used| used.goes_on).map(|used| used.index).collect();
     found.vanished.sort_unstable();
     found.survivors.sort_unstable_by_key(|(index, _)| *index);
@@ -86,7 +86,7 @@ fn requests_complete(events: &[Event], blocks: &[Block], census: &Census) -> boo
 }
 
 /// The state while the events are gone through.
-struct Tracer {
+struct LifetimeTracer {
     found: Lifetimes,
     /// Every address seen so far: its latest use, and whether that goes on.
     uses: Uses,
@@ -94,7 +94,7 @@ struct Tracer {
     has_requests: bool,
 }
 
-impl Tracer {
+impl LifetimeTracer {
     fn new(events: &[Event], blocks: &[Block], census: &Census) -> Self {
         let begun = usize::try_from(census.count(Action::Alloc)).unwrap_or(0);
         let found = Lifetimes {

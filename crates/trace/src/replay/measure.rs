@@ -4,19 +4,19 @@ use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_snapshot::snapshot::{Action, BlockSums, Device, DeviceCounters};
 
 use super::census::Census;
-use super::counters::{self, Counters};
+use super::counters::{self, RunningCounters};
 use super::figures::fragmentation;
 use super::layout::Layout;
-use super::left_out::LeftOut;
+use super::left_out::LeftOutAllocations;
 use super::lifetimes::Lifetimes;
-use super::moves::Tracer;
+use super::moves::MoveTracer;
 use super::out_of_memory;
 use super::private_pools;
-use super::sizes::{self, Sizes};
+use super::sizes::{self, BlockSizes};
 use super::stated;
 use super::{
-    Basis, Checks, Counter, DeviceView, Error, Figures, Fragmentation, HistoryKind, Oom, Position, Recovered, Replay,
-    Timeline, Wanted,
+    Basis, Checks, Counter, DeviceView, Figures, Fragmentation, HistoryKind, Oom, Position, Recovered, Replay,
+    ReplayError, Timeline, WantedResults,
 };
 use crate::trace::{Measure, Trace};
 
@@ -29,8 +29,8 @@ pub(super) fn measure(
     view: DeviceView<'_>,
     mut lifetimes: Lifetimes,
     census: Census,
-    wanted: Wanted<'_>,
-) -> Result<Replay, Error> {
+    wanted: WantedResults<'_>,
+) -> Result<Replay, ReplayError> {
     let DeviceView { snapshot, id, device } = view;
     let stated = snapshot.run.as_ref().and_then(|run| run.counters.iter().find(|of| of.device == id));
     let mut sizes = sizes::find(snapshot, id, device, &census, &mut lifetimes)?;
@@ -39,13 +39,13 @@ pub(super) fn measure(
     let dump = Position::after(view.events().len());
     lifetimes.reconcile(dump);
     let events = view.events();
-    let left_out = LeftOut::find(view, &lifetimes, wanted.ignore);
+    let left_out = LeftOutAllocations::find(view, &lifetimes, wanted.ignore);
     let mut of_event = std::mem::take(&mut lifetimes.of_event);
     left_out.leave_out(&mut of_event);
     let placed = lifetimes.allocations.iter().filter(|_| wanted.layout);
     let addresses: Vec<u64> = placed.map(|one| lifetimes.addresses[one.place as usize]).collect();
     let tags = wanted.tags;
-    let tracer = Tracer { snapshot, events, lifetimes: &mut lifetimes, sizes: &sizes, tags, left_out: &left_out };
+    let tracer = MoveTracer { snapshot, events, lifetimes: &mut lifetimes, sizes: &sizes, tags, left_out: &left_out };
     let (trace, numbers) = tracer.trace(of_event, dump);
     let placed = (0..).zip(&addresses).filter(|&(index, _)| !left_out.has(index));
     let numbered = placed.map(|(index, &address)| (numbers.of(index), address)).collect();
@@ -92,10 +92,10 @@ pub(super) struct Findings<'a> {
     pub(super) view: DeviceView<'a>,
     pub(super) lifetimes: &'a Lifetimes,
     pub(super) census: &'a Census,
-    pub(super) sizes: &'a Sizes,
-    pub(super) counters: &'a Counters,
+    pub(super) sizes: &'a BlockSizes,
+    pub(super) counters: &'a RunningCounters,
     pub(super) trace: &'a Trace,
-    left_out: &'a LeftOut<'a>,
+    left_out: &'a LeftOutAllocations<'a>,
     pub(super) history: HistoryKind,
     /// The counters in the final state, by [`Measure`].
     end: [i128; 4],
@@ -111,7 +111,7 @@ struct Errors {
 }
 
 impl Findings<'_> {
-    fn figures(&self) -> Result<Figures, Error> {
+    fn figures(&self) -> Result<Figures, ReplayError> {
         let counters = self.counters;
         let knows_fragmentation = self.reserved_known() && !self.contradicts_active();
         let vanished = self.lifetimes.vanished.iter().map(|&index| &self.lifetimes.allocations[index as usize]);
@@ -132,7 +132,7 @@ impl Findings<'_> {
             allocation_count: self.census.count(Action::Alloc) - self.left_out.count(),
             free_count: self.census.count(self.freeing).saturating_sub(self.left_out.count()),
             allocated_total: u64::try_from(counters.allocated_total)
-                .map_err(|_| Error::Overflow { device: self.view.id, what: "allocated in total" })?,
+                .map_err(|_| ReplayError::Overflow { device: self.view.id, what: "allocated in total" })?,
             ooms: counters.ooms.iter().map(|&oom| self.oom(oom)).collect(),
             checks: Checks {
                 sizes: Recovered { recovered: self.sizes.recovered, total: total as u64 },
@@ -214,7 +214,7 @@ impl Findings<'_> {
         end.max(self.counters.checkpoint_error)
     }
 
-    fn counter(&self, measure: Measure) -> Result<Counter, Error> {
+    fn counter(&self, measure: Measure) -> Result<Counter, ReplayError> {
         if self.is_least() {
             return self.least(measure);
         }
@@ -259,7 +259,7 @@ impl Findings<'_> {
 
     /// A counter of which more may have been given back to the device than was recorded: it was at least as high. Its
     /// highest recorded moment stands for the peak unless another may have been higher.
-    fn least(&self, measure: Measure) -> Result<Counter, Error> {
+    fn least(&self, measure: Measure) -> Result<Counter, ReplayError> {
         let gauge = self.counters.of(measure);
         let end = self.end[measure as usize];
         let baseline = gauge.baseline.max(0);
@@ -277,8 +277,8 @@ impl Findings<'_> {
         })
     }
 
-    fn figure(&self, value: i128, measure: Measure) -> Result<u64, Error> {
-        u64::try_from(value).map_err(|_| Error::Overflow { device: self.view.id, what: measure.into() })
+    fn figure(&self, value: i128, measure: Measure) -> Result<u64, ReplayError> {
+        u64::try_from(value).map_err(|_| ReplayError::Overflow { device: self.view.id, what: measure.into() })
     }
 
     /// The figures at a failed allocation, as far as they are known.

@@ -44,7 +44,7 @@ pub use crate::trace::{Origin, Position};
 pub use allocation::Allocation;
 use allocation::Basis;
 use figures::FreeBlocks;
-pub use figures::{Checks, Counter, Figures, Fragmentation, HistoryKind, Matched, Oom, Recovered};
+pub use figures::{Checks, Counter, Figures, Fragmentation, HistoryKind, Oom, Recovered, StatedBytes};
 pub use layout::{Layout, SegmentPart};
 pub use private_pools::PrivatePool;
 pub(crate) use private_pools::merged as merged_pools;
@@ -67,9 +67,9 @@ pub struct Replay {
     pub trace: Trace,
     /// Every use of a block that the snapshot knows of.
     pub allocations: Vec<Allocation>,
-    /// The address of each of them, where [`Wanted::layout`] asks for it.
+    /// The address of each of them, where [`WantedResults::layout`] asks for it.
     pub addresses: Vec<u64>,
-    /// Where blocks and segments lie, where [`Wanted::layout`] asks for it.
+    /// Where blocks and segments lie, where [`WantedResults::layout`] asks for it.
     pub layout: Option<Layout>,
     /// The private pools of the final state, without names.
     pub private_pools: Vec<PrivatePool>,
@@ -81,7 +81,7 @@ pub struct Replay {
 
 /// Why a history cannot be replayed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum Error {
+pub enum ReplayError {
     /// More events or blocks than positions.
     #[error("{device} has more than {MOST} events or blocks; split the recording (max_entries)", MOST = lifetimes::MOST_EVENTS)]
     TooLong {
@@ -118,13 +118,13 @@ impl<'s> DeviceView<'s> {
 ///
 /// # Errors
 /// Where a sum leaves 64 bits, or the history is too long.
-pub fn run(snapshot: &Snapshot, id: DeviceId, device: &Device) -> Result<Replay, Error> {
-    run_with(snapshot, id, device, Wanted::default())
+pub fn run(snapshot: &Snapshot, id: DeviceId, device: &Device) -> Result<Replay, ReplayError> {
+    run_with(snapshot, id, device, WantedResults::default())
 }
 
 /// Results of a replay other than the figures.
 #[derive(Clone, Copy, Default)]
-pub struct Wanted<'n> {
+pub struct WantedResults<'n> {
     /// The tags of allocations that their events do not state.
     pub tags: Option<&'n DeviceTags>,
     /// Whether to keep the addresses of blocks and segments.
@@ -137,11 +137,16 @@ pub struct Wanted<'n> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_with(snapshot: &Snapshot, id: DeviceId, device: &Device, wanted: Wanted<'_>) -> Result<Replay, Error> {
+pub fn run_with(
+    snapshot: &Snapshot,
+    id: DeviceId,
+    device: &Device,
+    wanted: WantedResults<'_>,
+) -> Result<Replay, ReplayError> {
     let events = snapshot.events_of(device);
     let blocks: usize = device.segments.iter().map(|segment| segment.blocks.len()).sum();
     if events.len().max(blocks) > lifetimes::MOST_EVENTS {
-        return Err(Error::TooLong { device: id });
+        return Err(ReplayError::TooLong { device: id });
     }
     let active = device
         .segments

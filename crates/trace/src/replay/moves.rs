@@ -4,32 +4,32 @@ use foldhash::{HashMap, HashMapExt};
 use ptmem_base::interner::Interner;
 use ptmem_snapshot::snapshot::{Action, Event, Snapshot};
 
-use super::left_out::LeftOut;
+use super::left_out::LeftOutAllocations;
 use super::lifetimes::{Lifetimes, NONE};
-use super::sizes::Sizes;
+use super::sizes::BlockSizes;
 use super::{Allocation, Position};
 use crate::tags::DeviceTags;
-use crate::trace::{Block, Class, ClassTags, Move, Origin, Start, Trace};
+use crate::trace::{Class, ClassTags, Move, MovedBlock, Origin, StartBlocks, Trace};
 
 /// The trace while it is made.
-pub(super) struct Tracer<'r> {
+pub(super) struct MoveTracer<'r> {
     pub(super) snapshot: &'r Snapshot,
     pub(super) events: &'r [Event],
     pub(super) lifetimes: &'r mut Lifetimes,
-    pub(super) sizes: &'r Sizes,
+    pub(super) sizes: &'r BlockSizes,
     pub(super) tags: Option<&'r DeviceTags>,
-    pub(super) left_out: &'r LeftOut<'r>,
+    pub(super) left_out: &'r LeftOutAllocations<'r>,
 }
 
 /// The numbers of blocks by the indices of their allocations. Those that are older than the history have the first ones;
 /// the others follow in the order of their allocations, without those that are left out.
-pub(super) struct Numbers<'r> {
+pub(super) struct BlockNumbers<'r> {
     /// The indices of the older ones, in order, and their numbers.
     older: Vec<(u32, u32)>,
-    left_out: &'r LeftOut<'r>,
+    left_out: &'r LeftOutAllocations<'r>,
 }
 
-impl Numbers<'_> {
+impl BlockNumbers<'_> {
     pub(super) fn of(&self, index: u32) -> u32 {
         match self.older.binary_search_by_key(&index, |&(older, _)| older) {
             Ok(place) => self.older[place].1,
@@ -82,7 +82,7 @@ impl Moves {
         let known = match one {
             Move::Alloc(class) => &mut self.of_class[class as usize][0],
             Move::Request(class) => &mut self.of_class[class as usize][1],
-            Move::Free(Block { class, pending }) => &mut self.of_class[class as usize][2 + usize::from(pending)],
+            Move::Free(MovedBlock { class, pending }) => &mut self.of_class[class as usize][2 + usize::from(pending)],
             Move::Nothing | Move::Replace(..) | Move::Reserve(_) | Move::Release(_) => {
                 self.others.entry(one).or_insert(UNSEEN)
             }
@@ -95,16 +95,16 @@ impl Moves {
     }
 }
 
-impl<'r> Tracer<'r> {
+impl<'r> MoveTracer<'r> {
     /// The trace up to the last event, and from there to the final state, and the numbers that it gives blocks. `symbols` are
     /// [`Lifetimes::of_event`], whose memory the symbols of the moves take.
-    pub(super) fn trace(mut self, mut symbols: Vec<u32>, dump: Position) -> (Trace, Numbers<'r>) {
+    pub(super) fn trace(mut self, mut symbols: Vec<u32>, dump: Position) -> (Trace, BlockNumbers<'r>) {
         let classes = self.classify(dump);
-        let mut start = vec![Start::default(); classes.len()];
+        let mut start = vec![StartBlocks::default(); classes.len()];
         let numbers = self.number_older(&mut start);
         let allocations = &self.lifetimes.allocations;
         let moves = Moves::new(classes.len());
-        let mut recorder = Recorder { allocations, numbers, moves, ended: Vec::new() };
+        let mut recorder = MoveRecorder { allocations, numbers, moves, ended: Vec::new() };
         let mut replaced = self.lifetimes.replaced.iter().peekable();
         for (i, (event, symbol)) in self.events.iter().zip(&mut symbols).enumerate() {
             let now = Position::after(i);
@@ -120,7 +120,7 @@ impl<'r> Tracer<'r> {
             *symbol = recorder.moves.symbol(one);
         }
         let implied = recorder.imply(&self.lifetimes.ended_at_dump, dump);
-        let Recorder { moves, ended, numbers, .. } = recorder;
+        let MoveRecorder { moves, ended, numbers, .. } = recorder;
         let reserved = self.sizes.reserved;
         (Trace { classes, moves: moves.all, symbols, implied, start, reserved, ended }, numbers)
     }
@@ -164,7 +164,7 @@ impl<'r> Tracer<'r> {
     }
 
     /// Gives the blocks that are there at the start their numbers: by class, pending ones first.
-    fn number_older(&self, start: &mut [Start]) -> Numbers<'r> {
+    fn number_older(&self, start: &mut [StartBlocks]) -> BlockNumbers<'r> {
         let mut older: Vec<(u32, bool, u32)> = Vec::with_capacity(self.lifetimes.older.len());
         for &index in &self.lifetimes.older {
             let allocation = &self.lifetimes.allocations[index as usize];
@@ -177,26 +177,26 @@ impl<'r> Tracer<'r> {
         let mut numbers: Vec<(u32, u32)> =
             older.into_iter().zip(0..).map(|((.., index), number)| (index, number)).collect();
         numbers.sort_unstable();
-        Numbers { older: numbers, left_out: self.left_out }
+        BlockNumbers { older: numbers, left_out: self.left_out }
     }
 }
 
 /// Turns allocations, which have their classes for places, into moves.
-struct Recorder<'r> {
+struct MoveRecorder<'r> {
     allocations: &'r [Allocation],
-    numbers: Numbers<'r>,
+    numbers: BlockNumbers<'r>,
     moves: Moves,
     ended: Vec<u32>,
 }
 
-impl Recorder<'_> {
+impl MoveRecorder<'_> {
     /// An allocation begins, perhaps where another one ends.
     fn begin(&mut self, index: u32, gone: Option<u32>) -> Move {
         let class = self.allocations[index as usize].place;
         let Some(gone) = gone else { return Move::Alloc(class) };
         let ended = &self.allocations[gone as usize];
         self.ended.push(self.numbers.of(gone));
-        Move::Replace(Block { class: ended.place, pending: ended.freed < ended.completed }, class)
+        Move::Replace(MovedBlock { class: ended.place, pending: ended.freed < ended.completed }, class)
     }
 
     /// The moves from the last event to the final state.
@@ -212,7 +212,7 @@ impl Recorder<'_> {
         let allocation = &self.allocations[index as usize];
         let class = allocation.place;
         let one = match (allocation.freed == now, allocation.completed == now) {
-            (is_freed, true) => Move::Free(Block { class, pending: !is_freed }),
+            (is_freed, true) => Move::Free(MovedBlock { class, pending: !is_freed }),
             (true, false) => Move::Request(class),
             (false, false) => return Move::Nothing,
         };

@@ -27,7 +27,7 @@ pub(super) fn pools(
         return pools;
     }
     let allocations = &*lifetimes.allocations;
-    let mut state = State {
+    let mut state = HeldMemory {
         backing: Backing::at(snapshot, device, Position::START),
         occupied: Occupied::at_start(&lifetimes.addresses, &lifetimes.older, allocations),
         allocations,
@@ -51,7 +51,7 @@ pub(super) fn pools(
 }
 
 /// The memory that is held while the events are gone through.
-struct State<'a> {
+struct HeldMemory<'a> {
     backing: Backing,
     /// Blocks in use: indices into `allocations`.
     occupied: Occupied<'a>,
@@ -68,7 +68,7 @@ fn private_streams(device: &Device) -> FxHashSet<Option<i128>> {
     private.map(|segment| segment.stream).collect()
 }
 
-impl State<'_> {
+impl HeldMemory<'_> {
     /// The free blocks of the pool that `request`, an `oom` event, asked: of its stream, and for requests of its size.
     /// `None` if the file does not state which these are.
     ///

@@ -74,7 +74,7 @@ fn round_to_division(size: u64, divisions: u64) -> Option<u64> {
 
 /// Which rule decides whether a free block is split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pool {
+pub(super) enum SplitRule {
     /// Requests up to 1 MiB, in segments of 2 MiB.
     Small,
     /// Larger requests.
@@ -83,7 +83,7 @@ pub(super) enum Pool {
     Expandable,
 }
 
-impl Pool {
+impl SplitRule {
     /// The pool that serves a request, where no segment says so.
     pub(super) fn of_request(requested: u64) -> Self {
         if requested <= SMALL_SIZE { Self::Small } else { Self::Large }
@@ -91,10 +91,10 @@ impl Pool {
 }
 
 /// `should_split`: whether the `rest` that a block of `size` bytes leaves of a free block is split off.
-pub(super) fn should_split(pool: Pool, size: u64, rest: u64, settings: &AllocatorSettings) -> bool {
+pub(super) fn should_split(pool: SplitRule, size: u64, rest: u64, settings: &AllocatorSettings) -> bool {
     // The allocator asks the setting, not the segment: with expandable segments switched on it also splits the ordinary
     // segments that private pools still use, and switched off again it no longer splits expandable ones as finely.
-    if pool == Pool::Small || size <= SMALL_SIZE || settings.expandable_segments {
+    if pool == SplitRule::Small || size <= SMALL_SIZE || settings.expandable_segments {
         rest >= MIN_BLOCK
     } else {
         rest > SMALL_SIZE && settings.max_split_size.is_none_or(|limit| size < limit)
@@ -140,12 +140,12 @@ mod tests {
         let plain = AllocatorSettings::default();
         let limited = AllocatorSettings { max_split_size: Some(32 << 20), ..AllocatorSettings::default() };
         let expandable = AllocatorSettings { expandable_segments: true, ..AllocatorSettings::default() };
-        assert!(should_split(Pool::Small, 512, 512, &plain));
-        assert!(!should_split(Pool::Large, 2 << 20, 1 << 20, &plain));
-        assert!(!should_split(Pool::Expandable, 2 << 20, 1 << 20, &plain));
-        assert!(should_split(Pool::Expandable, 1 << 20, 512, &plain));
-        assert!(should_split(Pool::Large, 2 << 20, (1 << 20) + 512, &plain));
-        assert!(!should_split(Pool::Large, 32 << 20, 64 << 20, &limited));
-        assert!(should_split(Pool::Large, 2 << 20, 512, &expandable));
+        assert!(should_split(SplitRule::Small, 512, 512, &plain));
+        assert!(!should_split(SplitRule::Large, 2 << 20, 1 << 20, &plain));
+        assert!(!should_split(SplitRule::Expandable, 2 << 20, 1 << 20, &plain));
+        assert!(should_split(SplitRule::Expandable, 1 << 20, 512, &plain));
+        assert!(should_split(SplitRule::Large, 2 << 20, (1 << 20) + 512, &plain));
+        assert!(!should_split(SplitRule::Large, 32 << 20, 64 << 20, &limited));
+        assert!(should_split(SplitRule::Large, 2 << 20, 512, &expandable));
     }
 }

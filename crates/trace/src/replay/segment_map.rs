@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::rounding::{Pool, SHARED_POOL};
+use super::rounding::{SHARED_POOL, SplitRule};
 
 /// Address ranges that the allocator holds. Two `cudaMalloc` segments stay apart even when they are
 /// neighbours; mapped ranges of expandable segments that touch are one, unless they are known to be of two segments.
@@ -17,7 +17,7 @@ pub(super) struct SegmentMap {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) end: u64,
-    pub(super) pool: Pool,
+    pub(super) pool: SplitRule,
     pub(super) home: Home,
 }
 
@@ -58,12 +58,12 @@ impl Home {
 }
 
 impl SegmentMap {
-    pub(super) fn add(&mut self, start: u64, size: u64, pool: Pool, home: Home) {
+    pub(super) fn add(&mut self, start: u64, size: u64, pool: SplitRule, home: Home) {
         self.changes += 1;
         let mut start = start;
         let mut end = start.saturating_add(size);
         let mut home = home;
-        if pool == Pool::Expandable {
+        if pool == SplitRule::Expandable {
             if let Some((&before, range)) = self.ranges.range(..=start).next_back()
                 && range.end == start
                 && range.pool == pool
@@ -122,7 +122,7 @@ impl SegmentMap {
     }
 
     /// The range that holds `address`: start, end, pool.
-    pub(super) fn find(&self, address: u64) -> Option<(u64, u64, Pool)> {
+    pub(super) fn find(&self, address: u64) -> Option<(u64, u64, SplitRule)> {
         let (&start, range) = self.ranges.range(..=address).next_back()?;
         (address < range.end).then_some((start, range.end, range.pool))
     }
@@ -135,18 +135,18 @@ mod tests {
     #[test]
     fn neighbours_of_cudamalloc_stay_apart_and_mapped_ones_join() {
         let mut map = SegmentMap::default();
-        map.add(0, 100, Pool::Large, Home::default());
-        map.add(100, 100, Pool::Large, Home::default());
-        assert_eq!(map.find(99), Some((0, 100, Pool::Large)));
-        assert_eq!(map.find(100), Some((100, 200, Pool::Large)));
-        map.add(200, 100, Pool::Expandable, Home::default());
-        map.add(400, 100, Pool::Expandable, Home::default());
-        map.add(300, 100, Pool::Expandable, Home::default());
-        assert_eq!(map.find(350), Some((200, 500, Pool::Expandable)));
+        map.add(0, 100, SplitRule::Large, Home::default());
+        map.add(100, 100, SplitRule::Large, Home::default());
+        assert_eq!(map.find(99), Some((0, 100, SplitRule::Large)));
+        assert_eq!(map.find(100), Some((100, 200, SplitRule::Large)));
+        map.add(200, 100, SplitRule::Expandable, Home::default());
+        map.add(400, 100, SplitRule::Expandable, Home::default());
+        map.add(300, 100, SplitRule::Expandable, Home::default());
+        assert_eq!(map.find(350), Some((200, 500, SplitRule::Expandable)));
         assert!(map.remove(250, 100));
-        assert_eq!(map.find(249), Some((200, 250, Pool::Expandable)));
+        assert_eq!(map.find(249), Some((200, 250, SplitRule::Expandable)));
         assert_eq!(map.find(250), None);
-        assert_eq!(map.find(350), Some((350, 500, Pool::Expandable)));
+        assert_eq!(map.find(350), Some((350, 500, SplitRule::Expandable)));
         assert!(!map.remove(260, 20));
         assert!(map.remove(100, 100));
         assert_eq!(map.find(150), None);
@@ -159,17 +159,17 @@ mod tests {
     #[test]
     fn what_touches_in_an_expandable_segment_knows_the_same() {
         let mut map = SegmentMap::default();
-        map.add(0, 100, Pool::Expandable, Home { small: Some(true), ..on(7) });
-        map.add(100, 100, Pool::Expandable, on(7));
+        map.add(0, 100, SplitRule::Expandable, Home { small: Some(true), ..on(7) });
+        map.add(100, 100, SplitRule::Expandable, on(7));
         let home = Home { small: Some(true), ..on(7) };
-        assert_eq!(map.iter().collect::<Vec<_>>(), [(0, Range { end: 200, pool: Pool::Expandable, home })]);
+        assert_eq!(map.iter().collect::<Vec<_>>(), [(0, Range { end: 200, pool: SplitRule::Expandable, home })]);
         assert!(map.remove(50, 100));
         assert_eq!(map.home(0, 1), map.home(150, 50));
         assert_eq!(map.home(50, 100), None);
         assert_eq!(map.home(40, 200), map.home(0, 50));
-        map.add(200, 100, Pool::Expandable, on(8));
-        assert_eq!(map.find(250), Some((200, 300, Pool::Expandable)));
-        map.add(300, 100, Pool::Expandable, Home::default());
+        map.add(200, 100, SplitRule::Expandable, on(8));
+        assert_eq!(map.find(250), Some((200, 300, SplitRule::Expandable)));
+        map.add(300, 100, SplitRule::Expandable, Home::default());
         assert_eq!(map.home(350, 1), Some(on(8)));
     }
 }

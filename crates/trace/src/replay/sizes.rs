@@ -2,7 +2,7 @@
 //!
 //! An allocation gets the size that the rules give. If the file shows the true size (the block is in the final state,
 //! or another block begins at its end), that size counts, and the rules are checked against it. Sizes that stay
-//! uncertain carry a [`Spread`].
+//! uncertain carry a [`Uncertainty`].
 
 mod pools;
 mod rules;
@@ -12,25 +12,25 @@ use ptmem_base::device::DeviceId;
 use ptmem_snapshot::snapshot::{Action, Device, Event, Snapshot};
 use rustc_hash::FxHashMap;
 
-pub(super) use rules::Rules;
+pub(super) use rules::KnownSettings;
 
 use super::backing::Backing;
 use super::census::Census;
 use super::lifetimes::{Lifetimes, NONE};
 use super::occupied::Occupied;
-use super::rounding::{self, Pool, SMALL_SIZE};
-use super::{Allocation, Basis, Error, Position};
-use crate::trace::Spread;
+use super::rounding::{self, SMALL_SIZE, SplitRule};
+use super::{Allocation, Basis, Position, ReplayError};
+use crate::trace::Uncertainty;
 use pools::PrivatePools;
 use rules::Decision;
 
 /// The sizes of all blocks, and the evidence found on the way.
 #[derive(Default)]
-pub(super) struct Sizes {
+pub(super) struct BlockSizes {
     /// The sizes that are not certain, by allocation.
-    pub(super) spreads: FxHashMap<u32, Spread>,
+    pub(super) spreads: FxHashMap<u32, Uncertainty>,
     /// The allocator's settings, as far as they are known.
-    pub(super) rules: Rules,
+    pub(super) rules: KnownSettings,
     /// True if the size of some blocks depends on whether their pool splits its segments.
     pub(super) pools_uncertain: bool,
     /// Bytes of all segments before the first event.
@@ -55,28 +55,31 @@ pub(super) fn find(
     device: &Device,
     census: &Census,
     lifetimes: &mut Lifetimes,
-) -> Result<Sizes, Error> {
+) -> Result<BlockSizes, ReplayError> {
     let events = snapshot.events_of(device);
     let pools = PrivatePools::new(snapshot, device, census);
     let backing = Backing::at(snapshot, device, Position::START);
     let Lifetimes { allocations, addresses, older, of_event, survivors, .. } = lifetimes;
-    let found = Sizes {
-        rules: Rules::new(snapshot, id, device),
+    let found = BlockSizes {
+        rules: KnownSettings::new(snapshot, id, device),
         reserved: backing.reserved,
         vanished_segments: backing.vanished,
-        ..Sizes::default()
+        ..BlockSizes::default()
     };
     let mut finder = Finder {
-        rooms: vec![Room { bytes: 0, pool: Pool::Small, is_known: true, is_filled: false }; allocations.len()],
+        rooms: vec![
+            ServingBlock { bytes: 0, pool: SplitRule::Small, is_known: true, is_filled: false };
+            allocations.len()
+        ],
         overlapping: FxHashMap::default(),
         unexplained: FxHashMap::default(),
-        known: vec![Known { changes: u32::MAX, segment: None }; addresses.len()],
+        known: vec![SegmentAt { changes: u32::MAX, segment: None }; addresses.len()],
         found,
         backing,
         pools,
         snapshot,
     };
-    finder.begin(older, allocations, addresses).ok_or(Error::Overflow { device: id, what: "allocated" })?;
+    finder.begin(older, allocations, addresses).ok_or(ReplayError::Overflow { device: id, what: "allocated" })?;
     let mut occupied = Occupied::at_start(addresses, older, allocations);
     let mut survivors = survivors.iter().peekable();
     for (i, &index) in of_event.iter().enumerate() {
@@ -91,7 +94,7 @@ pub(super) fn find(
         }
         let known = survivors.next_if(|(survivor, _)| *survivor == index).map(|(_, block)| block.size);
         let taken = finder.take(&events[i], index, allocations, &occupied, known);
-        taken.ok_or(Error::Overflow { device: id, what: "allocated" })?;
+        taken.ok_or(ReplayError::Overflow { device: id, what: "allocated" })?;
         occupied.insert(allocations[index as usize].place, index);
     }
     finder.found.spreads = finder.settle(allocations);
@@ -100,9 +103,9 @@ pub(super) fn find(
 
 /// The free block that an allocation was served from.
 #[derive(Debug, Clone, Copy)]
-struct Room {
+struct ServingBlock {
     bytes: u64,
-    pool: Pool,
+    pool: SplitRule,
     /// True if the size of the allocation is known, and not only the one that the rules give.
     is_known: bool,
     /// True if it ends where the allocation does. The rounded request of one that is older than the history counts even
@@ -113,25 +116,25 @@ struct Room {
 /// Goes through the history and finds the sizes.
 struct Finder<'s> {
     snapshot: &'s Snapshot,
-    found: Sizes,
+    found: BlockSizes,
     pools: PrivatePools,
     backing: Backing,
     /// By allocation.
-    rooms: Vec<Room>,
+    rooms: Vec<ServingBlock>,
     /// Bytes by which allocations reach into a block in use.
     overlapping: FxHashMap<u32, u64>,
     /// Known sizes that no rule explains, and the size that the rules give.
     unexplained: FxHashMap<u32, u64>,
     /// The segment at each address, as it was found last: segments change rarely, and few addresses serve all allocations.
-    known: Vec<Known>,
+    known: Vec<SegmentAt>,
 }
 
 /// The segment at an address: its start, its end and its pool.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct SegmentAt {
     /// [`SegmentMap::changes`](super::segment_map::SegmentMap::changes) when it was found.
     changes: u32,
-    segment: Option<(u64, u64, Pool)>,
+    segment: Option<(u64, u64, SplitRule)>,
 }
 
 impl Finder<'_> {
@@ -139,7 +142,7 @@ impl Finder<'_> {
     fn begin(&mut self, older: &[u32], allocations: &mut [Allocation], addresses: &[u64]) -> Option<()> {
         for (_, range) in self.backing.segments.iter() {
             let is_shared = range.home.pool_id == Some(rounding::SHARED_POOL);
-            self.found.rules.learn_from_start(range.pool == Pool::Expandable, is_shared);
+            self.found.rules.learn_from_start(range.pool == SplitRule::Expandable, is_shared);
         }
         for &index in older {
             let allocation = &mut allocations[index as usize];
@@ -152,11 +155,11 @@ impl Finder<'_> {
             let allocation = &allocations[index as usize];
             let address = occupied.address(allocation);
             let segment = self.backing.segments.find(address);
-            let pool = segment.map_or(Pool::of_request(allocation.requested), |(_, _, pool)| pool);
+            let pool = segment.map_or(SplitRule::of_request(allocation.requested), |(_, _, pool)| pool);
             let end = segment.map(|(_, end, _)| end).into_iter().chain(occupied.after(allocation.place)).min();
             let bytes = end.map_or(u64::MAX, |end| end.saturating_sub(address));
             let is_known = allocation.basis == Basis::FinalState;
-            self.rooms[index as usize] = Room { bytes, pool, is_known, is_filled: false };
+            self.rooms[index as usize] = ServingBlock { bytes, pool, is_known, is_filled: false };
             if self.pools.possible {
                 self.note_pool(index, address, None, segment, &occupied, allocation.place);
             }
@@ -175,11 +178,11 @@ impl Finder<'_> {
 
     /// The segment at the address of a place.
     #[inline]
-    fn segment(&mut self, place: u32, address: u64) -> Option<(u64, u64, Pool)> {
+    fn segment(&mut self, place: u32, address: u64) -> Option<(u64, u64, SplitRule)> {
         let segments = &self.backing.segments;
         let known = &mut self.known[place as usize];
         if known.changes != segments.changes {
-            *known = Known { changes: segments.changes, segment: segments.find(address) };
+            *known = SegmentAt { changes: segments.changes, segment: segments.find(address) };
         }
         known.segment
     }
@@ -215,7 +218,7 @@ impl Finder<'_> {
         index: u32,
         address: u64,
         stated: Option<(u64, u64)>,
-        segment: Option<(u64, u64, Pool)>,
+        segment: Option<(u64, u64, SplitRule)>,
         occupied: &Occupied<'_>,
         place: u32,
     ) {
@@ -253,11 +256,11 @@ impl Finder<'_> {
         let allocation = &mut allocations[index as usize];
         let Some((_, end, pool)) = segment else {
             self.found.unbacked += 1;
-            let pool = Pool::of_request(requested);
+            let pool = SplitRule::of_request(requested);
             let bytes = least.saturating_add(self.found.rules.most_unsplit(pool, least, false));
             allocation.bytes = known.unwrap_or(least);
             allocation.basis = if known.is_some() { Basis::FinalState } else { Basis::Request };
-            self.rooms[index as usize] = Room { bytes, pool, is_known: known.is_some(), is_filled: false };
+            self.rooms[index as usize] = ServingBlock { bytes, pool, is_known: known.is_some(), is_filled: false };
             self.found.recovered += u64::from(known == Some(least));
             return Some(());
         };
@@ -270,7 +273,8 @@ impl Finder<'_> {
         let size = self.found.rules.size(decision);
         allocation.bytes = known.unwrap_or(size);
         allocation.basis = if known.is_some() { Basis::FinalState } else { Basis::Rule };
-        self.rooms[index as usize] = Room { bytes: decision.room, pool, is_known: known.is_some(), is_filled: false };
+        self.rooms[index as usize] =
+            ServingBlock { bytes: decision.room, pool, is_known: known.is_some(), is_filled: false };
         if let Some(actual) = known {
             self.compare(index, decision, actual, born);
         }
@@ -300,7 +304,7 @@ impl Finder<'_> {
         neighbour: &mut Allocation,
         start: u64,
         address: u64,
-        segment: Option<(u64, u64, Pool)>,
+        segment: Option<(u64, u64, SplitRule)>,
     ) {
         let gap = address - start;
         let room = self.rooms[index as usize];
@@ -322,7 +326,7 @@ impl Finder<'_> {
             let rounded = rounding::roundings(neighbour.requested).fold(least, u64::max);
             let most = rounded.saturating_add(self.found.rules.most_unsplit(room.pool, rounded, true));
             if self.pools.known || gap <= most {
-                self.rooms[index as usize] = Room { bytes: gap, is_filled: true, ..room };
+                self.rooms[index as usize] = ServingBlock { bytes: gap, is_filled: true, ..room };
             }
             return;
         }

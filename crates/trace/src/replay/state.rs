@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ptmem_snapshot::snapshot::{Block, BlockState, Device, Segment, Snapshot};
 
 use super::backing::Backing;
-use super::rounding::{Pool, SHARED_POOL, SMALL_SIZE};
+use super::rounding::{SHARED_POOL, SMALL_SIZE, SplitRule};
 use super::segment_map::Range;
 use super::{Allocation, Position};
 
@@ -36,7 +36,7 @@ pub fn state_at(
             small_pool: home.small.unwrap_or_else(|| blocks.iter().any(is_small)),
             stream: home.stream,
             pool_id: home.pool_id.or(has_pools.then_some(SHARED_POOL)),
-            is_expandable: pool == Pool::Expandable,
+            is_expandable: pool == SplitRule::Expandable,
             stack: listed.get(&start).and_then(|segment| segment.stack),
             blocks,
         }

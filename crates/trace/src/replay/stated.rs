@@ -5,16 +5,16 @@ use ptmem_base::units::Size;
 use ptmem_snapshot::snapshot::DeviceCounters;
 
 use super::lifetimes::Lifetimes;
-use super::sizes::Sizes;
+use super::sizes::BlockSizes;
 use super::{Counter, Figures, HistoryKind};
-use crate::trace::Spread;
+use crate::trace::Uncertainty;
 
 /// Fits the sizes of blocks that are older than the history to what PyTorch counted where it begins.
-pub(super) fn fit_older(stated: &DeviceCounters, sizes: &mut Sizes, lifetimes: &mut Lifetimes) {
+pub(super) fn fit_older(stated: &DeviceCounters, sizes: &mut BlockSizes, lifetimes: &mut Lifetimes) {
     let Some(&active) = stated.start.current.get("active_bytes") else { return };
     let Lifetimes { older, allocations, .. } = lifetimes;
     let counted: i128 = older.iter().map(|&index| i128::from(allocations[index as usize].bytes)).sum();
-    let mut uncertain: Vec<(u32, Spread)> =
+    let mut uncertain: Vec<(u32, Uncertainty)> =
         older.iter().filter_map(|&index| Some((index, *sizes.spreads.get(&index)?))).collect();
     let room = sum(&uncertain);
     let mut rest = i128::from(active) - counted;
@@ -27,19 +27,19 @@ pub(super) fn fit_older(stated: &DeviceCounters, sizes: &mut Sizes, lifetimes: &
         rest -= part;
         let bytes = &mut allocations[*index as usize].bytes;
         *bytes = added(*bytes, part);
-        *spread = Spread { below: added(spread.below, part), above: added(spread.above, -part) };
+        *spread = Uncertainty { below: added(spread.below, part), above: added(spread.above, -part) };
     }
     // Their sum is certain: one can be larger only if others are smaller by as much.
     let room = sum(&uncertain);
-    for (index, Spread { below, above }) in uncertain {
-        let spread = Spread { below: below.min(room.above - above), above: above.min(room.below - below) };
+    for (index, Uncertainty { below, above }) in uncertain {
+        let spread = Uncertainty { below: below.min(room.above - above), above: above.min(room.below - below) };
         sizes.spreads.insert(index, spread);
     }
-    sizes.spreads.retain(|_, spread| *spread != Spread::default());
+    sizes.spreads.retain(|_, spread| *spread != Uncertainty::default());
 }
 
-fn sum(uncertain: &[(u32, Spread)]) -> Spread {
-    uncertain.iter().fold(Spread::default(), |sum, (_, spread)| sum.plus(*spread))
+fn sum(uncertain: &[(u32, Uncertainty)]) -> Uncertainty {
+    uncertain.iter().fold(Uncertainty::default(), |sum, (_, spread)| sum.plus(*spread))
 }
 
 /// A number with a part added that keeps it within its range.
@@ -61,21 +61,21 @@ pub(super) fn compare(stated: &DeviceCounters, figures: &mut Figures, raises: [u
     ];
     let known = counters.into_iter().zip(raises).filter(|((_, counter), _)| !counter.is_least);
     let narrowed = known.filter_map(|((name, counter), raise)| {
-        let stated = Stated::of(stated, &format!("{name}_bytes"))?;
+        let stated = StatedCounter::of(stated, &format!("{name}_bytes"))?;
         Some(format!("{name} {}", stated.narrow(counter, raise)?))
     });
     narrowed.collect()
 }
 
 /// One of PyTorch's counters.
-struct Stated {
+struct StatedCounter {
     start: u64,
     end: u64,
     peak_at_start: u64,
     peak_at_end: u64,
 }
 
-impl Stated {
+impl StatedCounter {
     fn of(counters: &DeviceCounters, key: &str) -> Option<Self> {
         Some(Self {
             start: *counters.start.current.get(key)?,
@@ -135,8 +135,8 @@ mod tests {
         }
     }
 
-    fn stated(start: u64, peak_at_start: u64, peak_at_end: u64) -> Stated {
-        Stated { start, end: 50, peak_at_start, peak_at_end }
+    fn stated(start: u64, peak_at_start: u64, peak_at_end: u64) -> StatedCounter {
+        StatedCounter { start, end: 50, peak_at_start, peak_at_end }
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
         for (stated, moment) in [
             (stated(111, 150, 200), "at the start"),
             (stated(100, 150, 211), "at the peak"),
-            (Stated { end: 51, ..stated(100, 150, 200) }, "at the dump"),
+            (StatedCounter { end: 51, ..stated(100, 150, 200) }, "at the dump"),
         ] {
             let mut figures = counter(100, 200, 10);
             let found = stated.narrow(&mut figures, 0).unwrap();

@@ -3,10 +3,10 @@
 use ptmem_snapshot::snapshot::{FrameId, StackId};
 
 use super::classify::Owner;
-use super::code::Code;
+use super::code::SnapshotCode;
 use super::operator::{Operation, Symbol, bare_name};
 
-impl Code<'_> {
+impl SnapshotCode<'_> {
     /// The operation of the C++ frames of a stack: of all frames without Python, otherwise of those inside the
     /// innermost Python frame.
     pub(super) fn operation(&self, stack: StackId) -> Operation<'_> {

@@ -2,7 +2,7 @@
 
 use ptmem_snapshot::snapshot::{FrameId, StackId};
 
-use super::Code;
+use super::SnapshotCode;
 use super::classify::Owner;
 use super::operator::Symbol;
 
@@ -31,7 +31,7 @@ pub enum Pass {
     Optimizer,
 }
 
-impl Code<'_> {
+impl SnapshotCode<'_> {
     /// The pass in which a stack allocates, forward, backward or optimizer, where its frames show one. The innermost decides, and what an optimizer calls
     /// as its closure is not the optimizer.
     #[must_use]
@@ -56,7 +56,7 @@ impl Code<'_> {
     }
 }
 
-impl Code<'_> {
+impl SnapshotCode<'_> {
     /// The Python frames around the outermost module of a stack.
     pub(crate) fn callers_of_modules(&self, stack: StackId) -> Vec<FrameId> {
         let frames: Vec<FrameId> = self.python(stack).collect();
@@ -71,11 +71,11 @@ impl Code<'_> {
 }
 
 /// The category of a stack. The first rule that holds for one of its frames decides.
-pub(super) fn of<'c>(code: &'c Code<'_>, stack: StackId) -> &'c str {
+pub(super) fn of<'c>(code: &'c SnapshotCode<'_>, stack: StackId) -> &'c str {
     code.own_category(stack).unwrap_or_else(|| built_in(code, stack))
 }
 
-fn built_in(code: &Code<'_>, stack: StackId) -> &'static str {
+fn built_in(code: &SnapshotCode<'_>, stack: StackId) -> &'static str {
     if code.symbols(stack).any(|symbol| matches!(symbol, Symbol::Node(node) if node == "AccumulateGrad")) {
         return "gradients";
     }
@@ -101,7 +101,7 @@ fn built_in(code: &Code<'_>, stack: StackId) -> &'static str {
 
 /// The category of a stack whose innermost frames are those of `torch/distributed/`. What a launcher, a wrapper of a module or
 /// a sharded tensor merely runs is not communication, and a wrapper that is made divides parameters.
-fn of_distributed(code: &Code<'_>, stack: StackId) -> Option<&'static str> {
+fn of_distributed(code: &SnapshotCode<'_>, stack: StackId) -> Option<&'static str> {
     let innermost = code.python(stack).find(|&frame| {
         let path = code.path(frame);
         let runs = path.starts_with("torch/distributed/tensor/")
@@ -120,7 +120,7 @@ fn of_distributed(code: &Code<'_>, stack: StackId) -> Option<&'static str> {
 }
 
 /// True if some frame is below the folder of an installed package.
-fn has_frame_below(code: &Code<'_>, stack: StackId, folder: &str) -> bool {
+fn has_frame_below(code: &SnapshotCode<'_>, stack: StackId, folder: &str) -> bool {
     code.python(stack).any(|frame| code.path(frame).starts_with(folder))
 }
 

@@ -4,12 +4,12 @@ use ptmem_snapshot::snapshot::{FrameId, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::classify::Owner;
-use super::code::{Code, Token};
+use super::code::{SnapshotCode, Token};
 
 /// The functions that checkpoints compute again, by those that compute them: the only one, if there are no others.
 pub(super) type Recomputed = FxHashMap<Token, Option<FrameId>>;
 
-impl Code<'_> {
+impl SnapshotCode<'_> {
     /// The function that runs autograd anew within a backward pass. Every node below it has the same Python frames.
     pub(super) fn checkpoint(&self, stack: StackId) -> Option<FrameId> {
         let operation = self.operation(stack);

@@ -23,7 +23,7 @@ pub enum Owner {
 
 /// The facts that a clean path alone gives about the frames in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct PathFacts {
     /// Whose its Python code is.
     pub(super) owner: Owner,
     language: Language,
@@ -38,7 +38,7 @@ enum Language {
     Cpp,
 }
 
-impl Place {
+impl PathFacts {
     pub(super) fn of(path: &str) -> Self {
         Self { owner: owner_of_python(path), language: Language::of(path) }
     }
@@ -180,7 +180,7 @@ mod tests {
             ("PyMethod_New", "", Owner::Cpp),
             ("<unknown>", "??", Owner::Cpp),
         ] {
-            assert_eq!(Place::of(&clean(file)).owner_of(name), expected, "{name} {file}");
+            assert_eq!(PathFacts::of(&clean(file)).owner_of(name), expected, "{name} {file}");
         }
     }
 

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use sha1::{Digest as _, Sha1};
 
 use super::classify::Owner;
-use super::facts::{self, Facts, Known};
+use super::facts::{self, Facts, FrameFacts};
 use super::rules::Rules;
 
 /// A SHA-1: the same on every machine and in every release.
@@ -53,7 +53,7 @@ pub type Lines = FxHashMap<Token, BTreeSet<u32>>;
 
 /// The frames of a snapshot.
 #[derive(Debug, Clone)]
-pub struct Code<'t> {
+pub struct SnapshotCode<'t> {
     pub(super) tables: &'t Tables,
     pub(super) facts: Arc<Facts>,
 }
@@ -62,7 +62,7 @@ pub(super) fn head(digest: &Digest) -> u64 {
     u64::from_le_bytes([digest[0], digest[1], digest[2], digest[3], digest[4], digest[5], digest[6], digest[7]])
 }
 
-impl<'t> Code<'t> {
+impl<'t> SnapshotCode<'t> {
     /// Looks at all frames of a snapshot, given the names of functions within their classes that are known.
     #[must_use]
     pub fn new(tables: &'t Tables, rules: &Rules, names: &[FunctionsOfFile]) -> Self {
@@ -109,7 +109,7 @@ impl<'t> Code<'t> {
         self.tables
     }
 
-    pub(super) fn known(&self, frame: FrameId) -> &Known {
+    pub(super) fn known(&self, frame: FrameId) -> &FrameFacts {
         self.facts.known(frame)
     }
 

@@ -11,16 +11,16 @@ use rustc_hash::FxHashMap;
 
 use super::checkout::Checkout;
 use super::checkpoint::Recomputed;
-use super::classify::{Owner, PassThrough, Place};
+use super::classify::{Owner, PassThrough, PathFacts};
 use super::code::{Digest, Token, sha1};
 use super::operator::Symbol;
-use super::path::{Names, cell, clean, file_name, folded, installed, standard_library};
-use super::qualified::Functions as QualifiedNames;
+use super::path::{FileNames, cell, clean, file_name, folded, installed, standard_library};
+use super::qualified::FunctionsByName as QualifiedNames;
 use super::rules::Rules;
 
 /// A file of the snapshot.
 #[derive(Debug)]
-pub(super) struct File {
+pub(super) struct SnapshotFile {
     /// Its path with `/` between the parts.
     pub(super) path: String,
     /// As people see it.
@@ -35,9 +35,9 @@ pub(super) struct File {
     passes_through: PassThrough,
 }
 
-impl File {
+impl SnapshotFile {
     /// `names` are those of the user's files, for a file of the user.
-    fn new(path: &str, owner: Owner, names: Option<&Names>) -> Self {
+    fn new(path: &str, owner: Owner, names: Option<&FileNames>) -> Self {
         let normal = match names {
             Some(names) => names.compared(path),
             None => normal_form(path),
@@ -60,7 +60,7 @@ fn normal_form(path: &str) -> &str {
 
 /// Facts about one frame.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct FrameFacts {
     pub(super) owner: Owner,
     /// True for a frame that only passes calls on.
     pub(super) passes_through: bool,
@@ -84,9 +84,9 @@ pub(super) struct Known {
 /// cost its length at every mention.
 #[derive(Debug)]
 pub struct Facts {
-    pub(super) files: Vec<File>,
+    pub(super) files: Vec<SnapshotFile>,
     /// By [`FrameId::index`].
-    pub(super) frames: Vec<Known>,
+    pub(super) frames: Vec<FrameFacts>,
     /// Qualified names of functions.
     qualified: Interner<String>,
     /// Names of the user's categories.
@@ -100,13 +100,13 @@ impl Facts {
     #[must_use]
     pub fn new(tables: &Tables, rules: &Rules, qualified: &[FunctionsOfFile]) -> Self {
         let files = FilesOfFrames::new(tables);
-        let prefixes = Names::new(&BTreeSet::new(), &rules.strip_prefix, &Checkout::default());
-        let places: Vec<Place> = files.paths.iter().map(|path| place(path, &prefixes, rules)).collect();
+        let prefixes = FileNames::new(&BTreeSet::new(), &rules.strip_prefix, &Checkout::default());
+        let places: Vec<PathFacts> = files.paths.iter().map(|path| place(path, &prefixes, rules)).collect();
         let frames = tables.frames().zip(&files.of_frames);
         let owners: Vec<Owner> =
             frames.map(|(frame, &file)| places[file].owner_of(tables.string(frame.name))).collect();
         let users = files.of_user(&owners, &prefixes);
-        let names = Names::new(&users, &rules.strip_prefix, &rules.checkout);
+        let names = FileNames::new(&users, &rules.strip_prefix, &rules.checkout);
         let mut facts = Self {
             files: files.named(&places, &users, &names, &rules.checkout),
             frames: Vec::with_capacity(owners.len()),
@@ -114,7 +114,7 @@ impl Facts {
             categories: rules.categories.iter().map(|rule| rule.name.clone()).collect(),
             recomputed: OnceLock::new(),
         };
-        let mut functions = Functions::new(tables);
+        let mut functions = NameFacts::new(tables);
         for ((frame, &file), owner) in tables.frames().zip(&files.of_frames).zip(owners) {
             facts.frames.push(functions.known(frame, owner, file, &facts.files[file]));
         }
@@ -162,7 +162,7 @@ impl Facts {
         rules.categories.iter().position(|rule| rule.matches(&texts))
     }
 
-    pub(super) fn known(&self, frame: FrameId) -> &Known {
+    pub(super) fn known(&self, frame: FrameId) -> &FrameFacts {
         &self.frames[frame.index()]
     }
 
@@ -212,7 +212,7 @@ impl<'t> FilesOfFrames<'t> {
     }
 
     /// The paths of the user's files inside a checkout. Installed code keeps the name of its package, whoever owns it.
-    fn of_user(&self, owners: &[Owner], prefixes: &Names) -> BTreeSet<&str> {
+    fn of_user(&self, owners: &[Owner], prefixes: &FileNames) -> BTreeSet<&str> {
         let frames = self.of_frames.iter().zip(owners).filter(|(_, owner)| **owner == Owner::User);
         let files: BTreeSet<usize> = frames.map(|(&file, _)| file).collect();
         let paths = files.into_iter().map(|file| &*self.paths[file]);
@@ -220,21 +220,27 @@ impl<'t> FilesOfFrames<'t> {
     }
 
     /// The files with their names: those of `users` get them from `names`.
-    fn named(&self, places: &[Place], users: &BTreeSet<&str>, names: &Names, checkout: &Checkout) -> Vec<File> {
+    fn named(
+        &self,
+        places: &[PathFacts],
+        users: &BTreeSet<&str>,
+        names: &FileNames,
+        checkout: &Checkout,
+    ) -> Vec<SnapshotFile> {
         let mut files = Vec::with_capacity(places.len());
         for (path, place) in self.paths.iter().map(|path| &**path).zip(places) {
-            let file = File::new(path, place.owner, users.contains(path).then_some(names));
+            let file = SnapshotFile::new(path, place.owner, users.contains(path).then_some(names));
             let is_installed = place.owner == Owner::User && !users.contains(path);
             let found = installed(path).filter(|_| is_installed).and_then(|name| checkout.of_installed(name));
-            files.push(File { shown: found.unwrap_or(file.shown), ..file });
+            files.push(SnapshotFile { shown: found.unwrap_or(file.shown), ..file });
         }
         files
     }
 }
 
 /// The owner of the code in a file, by the rules of the user and those that are built in.
-fn place(path: &str, prefixes: &Names, rules: &Rules) -> Place {
-    let mut place = Place::of(prefixes.stripped(path).unwrap_or(path));
+fn place(path: &str, prefixes: &FileNames, rules: &Rules) -> PathFacts {
+    let mut place = PathFacts::of(prefixes.stripped(path).unwrap_or(path));
     place.owner = match place.owner {
         _ if matches_any(&rules.own, path) => Owner::User,
         Owner::Library if !matches_any(&rules.foreign, path) && is_of_checkout(path, rules) => Owner::User,
@@ -254,7 +260,7 @@ fn matches_any(patterns: &[Pattern], path: &str) -> bool {
 }
 
 /// Facts about the names of functions, of which many frames share one.
-struct Functions<'t> {
+struct NameFacts<'t> {
     tables: &'t Tables,
     /// Digests of names in Python.
     digests: FxHashMap<StringId, Digest>,
@@ -262,7 +268,7 @@ struct Functions<'t> {
     symbols: FxHashMap<StringId, Arc<Symbol>>,
 }
 
-impl<'t> Functions<'t> {
+impl<'t> NameFacts<'t> {
     fn new(tables: &'t Tables) -> Self {
         Self { tables, digests: FxHashMap::default(), symbols: FxHashMap::default() }
     }
@@ -278,7 +284,7 @@ impl<'t> Functions<'t> {
     }
 
     /// The function of a frame, independent of its line.
-    fn token(&mut self, frame: &Frame, owner: Owner, file: &File) -> Token {
+    fn token(&mut self, frame: &Frame, owner: Owner, file: &SnapshotFile) -> Token {
         match owner {
             Owner::Cpp => Token::default(),
             // The functions of generated code are numbered as its files are.
@@ -287,10 +293,10 @@ impl<'t> Functions<'t> {
         }
     }
 
-    fn known(&mut self, frame: &Frame, owner: Owner, at: usize, file: &File) -> Known {
+    fn known(&mut self, frame: &Frame, owner: Owner, at: usize, file: &SnapshotFile) -> FrameFacts {
         let is_cpp = owner == Owner::Cpp;
         let line = u32::try_from(frame.line).ok();
-        Known {
+        FrameFacts {
             owner,
             passes_through: !is_cpp && file.passes_through.has(self.tables.string(frame.name)),
             file: at,

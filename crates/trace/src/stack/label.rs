@@ -8,7 +8,7 @@ use ptmem_snapshot::snapshot::{FrameId, StackId};
 
 use super::classify::Owner;
 use super::operator::Operation;
-use super::{Code, GroupBy, Grouper, Key};
+use super::{GroupBy, Grouper, Key, SnapshotCode};
 
 /// The place of the backward pass of a compiled graph.
 pub(super) const COMPILED: &str = "compiled graph";
@@ -37,7 +37,7 @@ impl fmt::Display for Name {
     }
 }
 
-impl Code<'_> {
+impl SnapshotCode<'_> {
     /// The name of a stack: `function (path:line)` of the frame to blame, then ` > function (path:line)` of the library
     /// code that it calls, if any, and the operator where one is known; led by `backward` where autograd runs it.
     /// Without Python frames the C++ operation.
@@ -145,16 +145,16 @@ fn operation_of_python(operation: &Operation<'_>, has_forward: bool) -> String {
 }
 
 /// A stack while its name is made different from others.
-struct Alike<'c> {
-    code: &'c Code<'c>,
+struct AlikeStack<'c> {
+    code: &'c SnapshotCode<'c>,
     stack: StackId,
     name: Name,
     callers: Vec<FrameId>,
     inside: Vec<FrameId>,
 }
 
-impl<'c> Alike<'c> {
-    fn new(code: &'c Code<'c>, stack: StackId) -> Self {
+impl<'c> AlikeStack<'c> {
+    fn new(code: &'c SnapshotCode<'c>, stack: StackId) -> Self {
         let name = code.name(stack);
         Self { code, stack, name, callers: code.callers_of_site(stack), inside: code.inside_of_site(stack) }
     }
@@ -198,7 +198,7 @@ enum Distinction {
 pub(super) fn distinct_labels(label: &str, stacks: &[(&Grouper<'_>, StackId)]) -> Vec<String> {
     let mut labels = vec![label.to_owned(); stacks.len()];
     if stacks.iter().all(|(grouper, _)| matches!(grouper.by(), GroupBy::Stack | GroupBy::Frames)) {
-        let mut alike: Vec<_> = stacks.iter().map(|(grouper, stack)| Alike::new(grouper.code(), *stack)).collect();
+        let mut alike: Vec<_> = stacks.iter().map(|(grouper, stack)| AlikeStack::new(grouper.code(), *stack)).collect();
         let most_callers = alike.iter().map(|one| one.callers.len()).max().unwrap_or(0);
         let most_inside = alike.iter().map(|one| one.inside.len()).max().unwrap_or(0);
         let mut groups = vec![(0..alike.len()).collect()];
@@ -237,7 +237,7 @@ pub fn tell_apart<'g, T>(
 
 /// Adds a text to the names that are still the same, where they differ in it. Returns the groups, by index, of those
 /// that are the same afterwards.
-fn split(alike: &mut [Alike<'_>], groups: Vec<Vec<usize>>, part: Distinction) -> Vec<Vec<usize>> {
+fn split(alike: &mut [AlikeStack<'_>], groups: Vec<Vec<usize>>, part: Distinction) -> Vec<Vec<usize>> {
     let mut left = Vec::new();
     for group in groups {
         let mut by_text: BTreeMap<Option<String>, Vec<usize>> = BTreeMap::new();

@@ -33,14 +33,14 @@ pub use category::{CATEGORIES, OTHER, Pass};
 pub use checkout::Checkout;
 pub use classify::Owner;
 pub(crate) use classify::is_benchmark;
-pub use code::{Code, Digest, Lines, Token};
+pub use code::{Digest, Lines, SnapshotCode, Token};
 pub use exact::{CppDigest, ExactKeys, is_python};
 pub use facts::Facts;
 pub use group_by::{GroupBy, folded_module};
 pub use label::tell_apart;
 pub use languages::Languages;
 pub use order::{InOrder, pair_in_order};
-pub use pairing::{Group, GroupFigures, Paired, pair};
+pub use pairing::{GroupFigures, Paired, StackGroup, pair};
 pub use qualified::{FunctionsOfTexts, names_by_texts};
 pub use rules::{CategoryRule, Rules};
 
@@ -66,7 +66,7 @@ impl Key {
 #[derive(Debug)]
 pub struct Grouper<'t> {
     by: GroupBy,
-    code: Code<'t>,
+    code: SnapshotCode<'t>,
     /// For [`GroupBy::Frames`].
     exact: Option<ExactKeys<'t>>,
 }
@@ -75,19 +75,19 @@ impl<'t> Grouper<'t> {
     /// Prepares the frames of a snapshot.
     #[must_use]
     pub fn new(tables: &'t Tables, by: GroupBy, rules: &Rules) -> Self {
-        Self::of(Code::new(tables, rules, &[]), by)
+        Self::of(SnapshotCode::new(tables, rules, &[]), by)
     }
 
     /// The same where the frames are known already.
     #[must_use]
-    pub fn of(code: Code<'t>, by: GroupBy) -> Self {
+    pub fn of(code: SnapshotCode<'t>, by: GroupBy) -> Self {
         let exact = (by == GroupBy::Frames).then(|| ExactKeys::new(code.tables()));
         Self { by, code, exact }
     }
 
     /// The frames.
     #[must_use]
-    pub fn code(&self) -> &Code<'t> {
+    pub fn code(&self) -> &SnapshotCode<'t> {
         &self.code
     }
 
@@ -160,7 +160,7 @@ impl<'t> Grouper<'t> {
 
     /// A group as pairing sees it, from one of its stacks.
     #[must_use]
-    pub fn group(&self, key: Key, stack: StackId, figures: GroupFigures) -> Group<'_> {
+    pub fn group(&self, key: Key, stack: StackId, figures: GroupFigures) -> StackGroup<'_> {
         let code = &self.code;
         let identifying = code.identifying_frames(stack);
         let tokens = code.tokens_of(stack, &identifying);
@@ -168,7 +168,7 @@ impl<'t> Grouper<'t> {
         let site = site.and_then(|site| tokens.iter().position(|token| *token == site));
         let lines = identifying.iter().map(|&frame| code.line(frame).unwrap_or(0)).collect();
         let operators = code.operator_names(stack);
-        Group { key, tokens, site: site.unwrap_or(0), lines, operators, figures }
+        StackGroup { key, tokens, site: site.unwrap_or(0), lines, operators, figures }
     }
 
     /// The languages of the frames of a stack.

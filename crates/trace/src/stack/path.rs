@@ -85,14 +85,14 @@ pub(super) fn is_absolute(path: &str) -> bool {
 
 /// The names of the user's files in one snapshot.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct FileNames {
     prefixes: Vec<String>,
     /// Shown paths, except for files below a prefix.
     shown: BTreeMap<String, String>,
     suffixes: BTreeMap<String, usize>,
 }
 
-impl Names {
+impl FileNames {
     /// From all clean paths of the user's files, the prefixes that the user wants to see stripped, and the checkout.
     pub(super) fn new(files: &BTreeSet<&str>, prefixes: &[String], checkout: &Checkout) -> Self {
         let mut prefixes: Vec<_> = prefixes.iter().map(|prefix| with_slash(&clean(prefix))).collect();
@@ -235,9 +235,9 @@ mod tests {
         assert_eq!(folded("/home/me/a>b.py"), None);
     }
 
-    fn names(files: &[&str], prefixes: &[&str]) -> Names {
+    fn names(files: &[&str], prefixes: &[&str]) -> FileNames {
         let prefixes: Vec<String> = prefixes.iter().map(|&prefix| prefix.to_owned()).collect();
-        Names::new(&files.iter().copied().collect(), &prefixes, &Checkout::default())
+        FileNames::new(&files.iter().copied().collect(), &prefixes, &Checkout::default())
     }
 
     #[test]
@@ -266,12 +266,12 @@ mod tests {
     fn people_see_paths_from_the_root_of_the_checkout_on() {
         let checkout = Checkout::new("/ci/repo", || vec!["src/ourlib/model.py".to_owned(), "util.py".to_owned()]);
         let files = BTreeSet::from(["/gpu/repo/src/ourlib/model.py", "/gpu/repo/gone.py", "/gpu/shared/util.py"]);
-        let names = Names::new(&files, &[], &checkout);
+        let names = FileNames::new(&files, &[], &checkout);
         assert_eq!(names.shown("/gpu/repo/src/ourlib/model.py"), "src/ourlib/model.py");
         assert_eq!(names.shown("/gpu/repo/gone.py"), "gone.py");
         assert_eq!(names.shown("/gpu/shared/util.py"), "util.py");
         let files = BTreeSet::from(["/gpu/repo/src/ourlib/model.py", "/gpu/repo/util.py", "/gpu/shared/util.py"]);
-        let names = Names::new(&files, &[], &checkout);
+        let names = FileNames::new(&files, &[], &checkout);
         assert_eq!(names.shown("/gpu/shared/util.py"), "shared/util.py");
     }
 
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn files_are_compared_by_the_shortest_end_that_is_theirs_alone() {
         let files = BTreeSet::from(["/r/a/model.py", "/r/b/model.py", "/r/train.py", "model.py"]);
-        let names = Names::new(&files, &[], &Checkout::default());
+        let names = FileNames::new(&files, &[], &Checkout::default());
         assert_eq!(names.compared("/r/a/model.py"), "a/model.py");
         assert_eq!(names.compared("/r/b/model.py"), "b/model.py");
         assert_eq!(names.compared("/r/train.py"), "train.py");

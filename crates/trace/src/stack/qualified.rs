@@ -8,7 +8,7 @@ use ptmem_base::python;
 use ptmem_snapshot::snapshot::{FrameId, FunctionsOfFile};
 
 use super::facts::written;
-use super::{Code, Owner};
+use super::{Owner, SnapshotCode};
 
 /// The functions of files, read from their texts; empty for a file whose text is not known.
 pub type FunctionsOfTexts = BTreeMap<String, Option<Arc<python::Functions>>>;
@@ -16,7 +16,7 @@ pub type FunctionsOfTexts = BTreeMap<String, Option<Arc<python::Functions>>>;
 /// The names of the user's functions from the texts of their files, by recorded path; `None` if a frame does not fit
 /// its text, which then is not the one that ran. Files without an entry are skipped.
 #[must_use]
-pub fn names_by_texts(code: &Code<'_>, texts: &FunctionsOfTexts) -> Option<Vec<FunctionsOfFile>> {
+pub fn names_by_texts(code: &SnapshotCode<'_>, texts: &FunctionsOfTexts) -> Option<Vec<FunctionsOfFile>> {
     let mut names: BTreeMap<&str, Vec<(u64, u64, String)>> = BTreeMap::new();
     for (index, frame) in code.tables().frames().enumerate() {
         let id = FrameId::from_index(index);
@@ -30,7 +30,7 @@ pub fn names_by_texts(code: &Code<'_>, texts: &FunctionsOfTexts) -> Option<Vec<F
 
 /// The functions of a file, by the last part of their names, in the order of their first lines: the first line, the last
 /// line, and the whole name.
-pub(super) struct Functions<'r> {
+pub(super) struct FunctionsByName<'r> {
     spans: BTreeMap<&'r str, Vec<&'r (u64, u64, String)>>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Functions<'r> {
 /// take.
 const DEEPEST: usize = 64;
 
-impl<'r> Functions<'r> {
+impl<'r> FunctionsByName<'r> {
     pub(super) fn new(all: &'r [(u64, u64, String)]) -> Self {
         let mut spans: BTreeMap<&str, Vec<&(u64, u64, String)>> = BTreeMap::new();
         for span in all {
@@ -70,7 +70,7 @@ mod tests {
     fn the_innermost_function_of_that_name_around_the_line_is_meant() {
         let span = |first, last, name: &str| (first, last, name.to_owned());
         let spans = [span(1, 9, "A.forward"), span(3, 5, "A.forward.<locals>.forward"), span(12, 20, "B.forward")];
-        let functions = Functions::new(&spans);
+        let functions = FunctionsByName::new(&spans);
         assert_eq!(functions.name("forward", 4), Some("A.forward.<locals>.forward"));
         assert_eq!(functions.name("forward", 7), Some("A.forward"));
         assert_eq!(functions.name("forward", 12), Some("B.forward"));

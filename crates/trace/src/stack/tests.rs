@@ -349,7 +349,7 @@ fn the_kernel_around_the_cells_of_a_notebook_is_not_shown() {
     let cell = ("<module>", "/tmp/ipykernel_114/3105878423.py", 2);
     let mut tables = Tables::default();
     let id = stack(&mut tables, &[("forward", "/home/me/net/model.py", 7), cell, kernel]);
-    let code = Code::new(&tables, &Rules::default(), &[]);
+    let code = SnapshotCode::new(&tables, &Rules::default(), &[]);
     let shown: Vec<String> = code.shown_frames(id).into_iter().map(|frame| code.text(frame)).collect();
     assert_eq!(shown, ["forward (model.py:7)", "<module> (cell 3105878423:2)"]);
     assert_eq!(code.identifying_frames(id).len(), 3);

@@ -3,7 +3,7 @@
 use ptmem_snapshot::snapshot::{StackId, StringId};
 use serde::{Deserialize, Serialize};
 
-use super::Spread;
+use super::Uncertainty;
 use crate::stack::{CppDigest, GroupBy};
 
 /// Memory whose stack is not known, or rows that stand for several stacks.
@@ -146,7 +146,7 @@ pub struct Class {
     /// Requested bytes.
     pub requested: u64,
     /// How far `bytes` may be from the truth.
-    pub spread: Spread,
+    pub spread: Uncertainty,
     /// True if the free of the block may have been requested before the history: it may not have been allocated any more.
     pub maybe_pending: bool,
     /// Their tags.

@@ -4,7 +4,7 @@ use super::{Measure, Position, Trace, Window};
 
 /// The counters at a place, in bytes. Where the history does not add up, no less than 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Level {
+pub struct CounterLevels {
     /// Allocated bytes.
     pub allocated: u64,
     /// Active bytes.
@@ -13,7 +13,7 @@ pub struct Level {
     pub reserved: u64,
 }
 
-impl Level {
+impl CounterLevels {
     fn of(values: [i128; 3]) -> Self {
         let [allocated, active, reserved] = values.map(|value| u64::try_from(value.max(0)).unwrap_or(u64::MAX));
         Self { allocated, active, reserved }
@@ -40,11 +40,11 @@ impl Level {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WindowCounters {
     /// At its beginning.
-    pub start: Level,
+    pub start: CounterLevels,
     /// The highest, its ends included.
-    pub peak: Level,
+    pub peak: CounterLevels,
     /// At its end.
-    pub end: Level,
+    pub end: CounterLevels,
 }
 
 impl Trace {
@@ -66,10 +66,10 @@ impl Trace {
 struct Levels {
     borders: Vec<Position>,
     /// At each border.
-    at: Vec<Level>,
+    at: Vec<CounterLevels>,
     /// A tree, so that many borders take little memory: an inner node at `i` is the highest of those at `2 * i` and
     /// `2 * i + 1`, its leaves are the highest from each border to the next.
-    highest: Vec<Level>,
+    highest: Vec<CounterLevels>,
 }
 
 impl Levels {
@@ -82,7 +82,7 @@ impl Levels {
         let mut now = MEASURES.map(|measure| trace.value_at_start(measure));
         let mut highest = now;
         let mut at = Vec::with_capacity(borders.len());
-        let mut tree = vec![Level::default(); borders.len()];
+        let mut tree = vec![CounterLevels::default(); borders.len()];
         let mut next = 0;
         for &border in &borders {
             let to = border.count().clamp(next, trace.symbols.len());
@@ -95,10 +95,10 @@ impl Levels {
             }
             next = to;
             if !at.is_empty() {
-                tree.push(Level::of(highest));
+                tree.push(CounterLevels::of(highest));
             }
             highest = now;
-            at.push(Level::of(now));
+            at.push(CounterLevels::of(now));
         }
         tree.extend(at.last());
         for i in (1..borders.len()).rev() {
@@ -108,7 +108,7 @@ impl Levels {
     }
 
     /// At the first border at or after it, or at the last one.
-    fn at(&self, index: usize) -> Level {
+    fn at(&self, index: usize) -> CounterLevels {
         self.at.get(index).or(self.at.last()).copied().unwrap_or_default()
     }
 

@@ -33,20 +33,20 @@ mod ranks;
 use serde::{Deserialize, Serialize};
 
 pub use class::{Bucket, Class, ClassTags, Origin};
-pub use levels::{Level, WindowCounters};
-pub use moves::{Block, Life, Measure, Move, Spread};
+pub use levels::{CounterLevels, WindowCounters};
+pub use moves::{Life, Measure, Move, MovedBlock, Uncertainty};
 pub use position::{Position, Window};
 
 /// Blocks of a class that are there before the first event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Start {
+pub struct StartBlocks {
     /// Those that are allocated.
     pub allocated: u32,
     /// Those whose free is pending.
     pub pending: u32,
 }
 
-impl Start {
+impl StartBlocks {
     /// Those that a counter counts.
     pub(crate) fn blocks(self, measure: Measure) -> u32 {
         match measure {
@@ -67,13 +67,13 @@ pub struct Highest {
 }
 
 /// What groups of classes hold while moves are gone through.
-struct Running {
+struct HeldByGroup {
     held: Vec<u64>,
     /// For each move, the group that it takes bytes from and the group that it gives bytes to.
     changes: Vec<[Option<(usize, u64)>; 2]>,
 }
 
-impl Running {
+impl HeldByGroup {
     /// Makes a move. Gives the group that it gave bytes to, with what that holds now.
     fn step(&mut self, symbol: u32) -> Option<(usize, u64)> {
         let [freed, begun] = self.changes[symbol as usize];
@@ -98,7 +98,7 @@ pub struct Trace {
     /// Implied moves at the dump: not recorded as events, but needed to reach the final state. Indices into `moves`.
     pub implied: Vec<u32>,
     /// The blocks of every class before the first event.
-    pub start: Vec<Start>,
+    pub start: Vec<StartBlocks>,
     /// Bytes of all segments before the first event. Below 0 where the history does not add up.
     pub reserved: i128,
     /// The blocks that moves end, in order: one for each that [`Move::ends`] something. Blocks are numbered from 0: those
@@ -229,7 +229,7 @@ impl Trace {
     }
 
     /// Bytes of groups of classes before the first event, and how moves change them. `groups` has the group of every class.
-    fn running(&self, groups: &[u32], count: usize) -> Running {
+    fn running(&self, groups: &[u32], count: usize) -> HeldByGroup {
         let mut held = vec![0_u64; count];
         for ((class, start), &group) in self.classes.iter().zip(&self.start).zip(groups) {
             let held = &mut held[group as usize];
@@ -241,7 +241,7 @@ impl Trace {
             let of_class = classes.map(|class| class.map(|class| class as usize));
             changes.push(of_class.map(|class| class.map(|class| (groups[class] as usize, self.classes[class].bytes))));
         }
-        Running { held, changes }
+        HeldByGroup { held, changes }
     }
 
     /// Bytes of groups of classes at places, which are in order: for each place those of every group.

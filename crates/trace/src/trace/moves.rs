@@ -25,14 +25,14 @@ impl Measure {
 
 /// How far a number of bytes may lie from the truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-pub struct Spread {
+pub struct Uncertainty {
     /// Bytes that the truth may be less.
     pub below: u64,
     /// Bytes that it may be more.
     pub above: u64,
 }
 
-impl Spread {
+impl Uncertainty {
     /// That of both together.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
@@ -59,28 +59,28 @@ impl Class {
 
     /// How far the bytes that one of its blocks counts as allocated may be off.
     #[must_use]
-    pub fn spread_of_allocated(&self) -> Spread {
-        if self.maybe_pending { Spread { below: self.bytes, ..self.spread } } else { self.spread }
+    pub fn spread_of_allocated(&self) -> Uncertainty {
+        if self.maybe_pending { Uncertainty { below: self.bytes, ..self.spread } } else { self.spread }
     }
 }
 
 /// A block of a class, as a move hands it out or takes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "(u32, bool)", from = "(u32, bool)")]
-pub struct Block {
+pub struct MovedBlock {
     /// Its class.
     pub class: u32,
     /// True if its free was pending already: then it is active, and not allocated.
     pub pending: bool,
 }
 
-impl From<Block> for (u32, bool) {
-    fn from(Block { class, pending }: Block) -> Self {
+impl From<MovedBlock> for (u32, bool) {
+    fn from(MovedBlock { class, pending }: MovedBlock) -> Self {
         (class, pending)
     }
 }
 
-impl From<(u32, bool)> for Block {
+impl From<(u32, bool)> for MovedBlock {
     fn from((class, pending): (u32, bool)) -> Self {
         Self { class, pending }
     }
@@ -97,9 +97,9 @@ pub enum Move {
     /// The free of a block is requested: it is no longer allocated, and still active.
     Request(u32),
     /// A block is given back: it is no longer active, nor allocated if it was until now.
-    Free(Block),
+    Free(MovedBlock),
     /// Allocates a block of this class at an address whose previous block was freed without an event.
-    Replace(Block, u32),
+    Replace(MovedBlock, u32),
     /// A segment of this size comes.
     Reserve(u64),
     /// A segment of this size goes.
@@ -109,18 +109,18 @@ pub enum Move {
 impl Move {
     /// The block that it hands out.
     #[must_use]
-    pub fn begins(self) -> Option<Block> {
+    pub fn begins(self) -> Option<MovedBlock> {
         match self {
-            Self::Alloc(class) | Self::Replace(_, class) => Some(Block { class, pending: false }),
+            Self::Alloc(class) | Self::Replace(_, class) => Some(MovedBlock { class, pending: false }),
             Self::Nothing | Self::Request(_) | Self::Free(_) | Self::Reserve(_) | Self::Release(_) => None,
         }
     }
 
     /// The block that it takes, or of which it requests the free.
     #[must_use]
-    pub fn ends(self) -> Option<Block> {
+    pub fn ends(self) -> Option<MovedBlock> {
         match self {
-            Self::Request(class) => Some(Block { class, pending: false }),
+            Self::Request(class) => Some(MovedBlock { class, pending: false }),
             Self::Free(block) | Self::Replace(block, _) => Some(block),
             Self::Nothing | Self::Alloc(_) | Self::Reserve(_) | Self::Release(_) => None,
         }

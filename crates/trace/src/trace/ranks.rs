@@ -1,13 +1,13 @@
 //! Which of several blocks of a class a move ends, as a rank: 0 is the newest, 1 the one before. Ranks repeat where a
 //! program does, which the numbers of blocks do not.
 
-use super::{Block, Move, Trace};
+use super::{Move, MovedBlock, Trace};
 
 /// Some of the blocks of a class, by the order in which they came: a Fenwick tree.
 #[derive(Clone)]
-struct Tree(Vec<u32>);
+struct FenwickTree(Vec<u32>);
 
-impl Tree {
+impl FenwickTree {
     /// Adds a block, or takes it away.
     fn change(&mut self, index: u32, by: i32) {
         let mut at = index as usize + 1;
@@ -45,37 +45,37 @@ impl Tree {
 }
 
 /// The blocks while the moves are gone through.
-struct Blocks {
+struct RankedBlocks {
     /// By class, those that are allocated, and those whose free is pending.
-    alive: [Vec<Tree>; 2],
+    alive: [Vec<FenwickTree>; 2],
     /// By class, the numbers of its blocks.
     of_class: Vec<Vec<u32>>,
     /// The place of each block among those of its class.
     index: Vec<u32>,
 }
 
-impl Blocks {
+impl RankedBlocks {
     /// Goes through the moves of a trace. `ended` gives, for each that ends a block, the place of that among those of its
     /// class.
-    fn follow(trace: &Trace, mut ended: impl FnMut(&Self, Block) -> Option<u32>) -> Option<()> {
+    fn follow(trace: &Trace, mut ended: impl FnMut(&Self, MovedBlock) -> Option<u32>) -> Option<()> {
         let mut all: Vec<usize> = trace.start.iter().map(|start| (start.allocated + start.pending) as usize).collect();
         trace.all_moves().filter_map(Move::begins).for_each(|block| all[block.class as usize] += 1);
-        let trees: Vec<Tree> = all.iter().map(|&blocks| Tree(vec![0; blocks + 1])).collect();
+        let trees: Vec<FenwickTree> = all.iter().map(|&blocks| FenwickTree(vec![0; blocks + 1])).collect();
         let mut blocks = Self {
             alive: [trees.clone(), trees],
             of_class: all.iter().map(|&blocks| Vec::with_capacity(blocks)).collect(),
             index: Vec::with_capacity(all.iter().sum()),
         };
         for (class, start) in (0_u32..).zip(&trace.start) {
-            (0..start.pending).for_each(|_| blocks.begin(Block { class, pending: true }));
-            (0..start.allocated).for_each(|_| blocks.begin(Block { class, pending: false }));
+            (0..start.pending).for_each(|_| blocks.begin(MovedBlock { class, pending: true }));
+            (0..start.allocated).for_each(|_| blocks.begin(MovedBlock { class, pending: false }));
         }
         for one in trace.all_moves() {
             if let Some(block) = one.ends() {
                 let index = ended(&blocks, block)?;
                 blocks.tree(block).change(index, -1);
                 if one.completes().is_none() {
-                    blocks.tree(Block { pending: true, ..block }).change(index, 1);
+                    blocks.tree(MovedBlock { pending: true, ..block }).change(index, 1);
                 }
             }
             one.begins().into_iter().for_each(|block| blocks.begin(block));
@@ -83,11 +83,11 @@ impl Blocks {
         Some(())
     }
 
-    fn tree(&mut self, block: Block) -> &mut Tree {
+    fn tree(&mut self, block: MovedBlock) -> &mut FenwickTree {
         &mut self.alive[usize::from(block.pending)][block.class as usize]
     }
 
-    fn begin(&mut self, block: Block) {
+    fn begin(&mut self, block: MovedBlock) {
         let of_class = &mut self.of_class[block.class as usize];
         let index = u32::try_from(of_class.len()).unwrap_or(u32::MAX);
         of_class.push(u32::try_from(self.index.len()).unwrap_or(u32::MAX));
@@ -102,7 +102,7 @@ impl Trace {
     pub fn ranks(&self) -> Vec<u32> {
         let mut ranks = Vec::with_capacity(self.ended.len());
         let mut numbers = self.ended.iter();
-        Blocks::follow(self, |blocks, block| {
+        RankedBlocks::follow(self, |blocks, block| {
             let index = blocks.index[*numbers.next()? as usize];
             ranks.push(blocks.alive[usize::from(block.pending)][block.class as usize].rank(index));
             Some(index)
@@ -115,7 +115,7 @@ impl Trace {
     pub fn ended_by_rank(&self, ranks: &[u32]) -> Option<Vec<u32>> {
         let mut ended = Vec::with_capacity(ranks.len());
         let mut ranks = ranks.iter();
-        Blocks::follow(self, |blocks, block| {
+        RankedBlocks::follow(self, |blocks, block| {
             let index = blocks.alive[usize::from(block.pending)][block.class as usize].find(*ranks.next()?)?;
             ended.push(blocks.of_class[block.class as usize][index as usize]);
             Some(index)

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use ptmem::config::{GateRules, Recording, Source};
+use ptmem::config::{GateRules, GateSource, Recording};
 use ptmem::device::DeviceId;
 use ptmem::profile::{Metric, Profile};
 use ptmem::report::view::View;
@@ -22,12 +22,12 @@ use super::super::recorder::Recorded;
 use super::super::report::report_options;
 use super::super::{input, modes, output, ranks};
 use super::gates::{Gates, required};
-use super::sides::{Plan, WORKING_TREE};
+use super::sides::{GatePlan, WORKING_TREE};
 use spread::{Spread, proposed};
 
 /// The runs of each gate.
 #[derive(Debug)]
-struct Repeated(Vec<GateRuns>);
+struct RepeatedGates(Vec<GateRuns>);
 
 /// The runs of a gate.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ struct MemberRuns {
 }
 
 /// The figures of one run, by rank and device.
-type Figures = BTreeMap<(String, DeviceId), [Option<u64>; Metric::ALL.len()]>;
+type RunFigures = BTreeMap<(String, DeviceId), [Option<u64>; Metric::ALL.len()]>;
 
 impl Gates<'_> {
     /// Records the after of each gate as often as asked, and reports the differences.
@@ -67,8 +67,8 @@ impl Gates<'_> {
         let mut runs = Vec::new();
         for (name, gate) in &self.rules {
             match &gate.source {
-                Source::Recorded(recording) => runs.push(self.runs(name, gate, recording, count)?),
-                Source::Files { .. } | Source::Snapshot(_) | Source::Leak(_) => {
+                GateSource::Recorded(recording) => runs.push(self.runs(name, gate, recording, count)?),
+                GateSource::Files { .. } | GateSource::Snapshot(_) | GateSource::Leak(_) => {
                     output::print_note(&format!("--repeat records: '{name}' has no 'record', and is left out"));
                 }
             }
@@ -76,13 +76,13 @@ impl Gates<'_> {
         if runs.is_empty() {
             bail!("--repeat: none of the gates is recorded here; name one that has 'record', or give a command");
         }
-        view.write(&self.place, &Repeated(runs), &mut report_options(view, self.output), self.output)?;
+        view.write(&self.place, &RepeatedGates(runs), &mut report_options(view, self.output), self.output)?;
         Ok(ExitCode::SUCCESS)
     }
 
     fn runs(&self, name: &str, gate: &GateRules, recording: &Recording, count: u32) -> Result<GateRuns> {
         let recordings = self.recordings.as_ref().context("nothing can be recorded")?;
-        let plan = Plan { name, recording, folder: self.folder_of(name) };
+        let plan = GatePlan { name, recording, folder: self.folder_of(name) };
         let mut runs = Vec::new();
         for number in 1..=count {
             let shown = format!("run {number} of {count}");
@@ -101,13 +101,13 @@ impl Gates<'_> {
     }
 
     /// The figures of a run, of all ranks and devices.
-    fn figures(&self, recorded: &Recorded) -> Result<Figures> {
+    fn figures(&self, recorded: &Recorded) -> Result<RunFigures> {
         if !recorded.is_whole {
             bail!("memory ran out; expected runs that end, whose figures can be compared");
         }
         let files = ranks::files(std::slice::from_ref(&recorded.path))?;
         let reading = ptmem::ReadOptions { device: self.arguments.view.device, ..self.loaded.config.reading() };
-        let mut figures = Figures::new();
+        let mut figures = RunFigures::new();
         for file in &files {
             let rank = if files.len() > 1 { file.stem() } else { "" };
             add(&mut figures, rank, &input::profile(&file.path, &reading)?);
@@ -116,14 +116,14 @@ impl Gates<'_> {
     }
 }
 
-fn add(figures: &mut Figures, rank: &str, profile: &Profile) {
+fn add(figures: &mut RunFigures, rank: &str, profile: &Profile) {
     for device in &profile.devices {
         figures.insert((rank.to_owned(), device.device), Metric::ALL.map(|metric| metric.value(device)));
     }
 }
 
 /// The devices of all runs.
-fn members(runs: &[Figures]) -> Vec<MemberRuns> {
+fn members(runs: &[RunFigures]) -> Vec<MemberRuns> {
     let mut keys: Vec<_> = runs.iter().flat_map(BTreeMap::keys).collect();
     keys.sort();
     keys.dedup();
@@ -131,7 +131,7 @@ fn members(runs: &[Figures]) -> Vec<MemberRuns> {
 }
 
 impl MemberRuns {
-    fn of(key: &(String, DeviceId), runs: &[Figures]) -> Self {
+    fn of(key: &(String, DeviceId), runs: &[RunFigures]) -> Self {
         let (rank, device) = key;
         let rank = if rank.is_empty() { String::new() } else { format!("{rank}, ") };
         let mut member = Self { name: format!("{rank}{device}"), spreads: Vec::new(), unknown: Vec::new() };
@@ -174,7 +174,7 @@ struct Proposal {
     noise: Option<&'static str>,
 }
 
-impl Report for Repeated {
+impl Report for RepeatedGates {
     fn model(&self, _: &RenderOptions) -> View {
         view::view(&self.0)
     }

@@ -5,7 +5,7 @@ use std::iter;
 use ptmem::device::DeviceId;
 use ptmem::profile::Metric;
 use ptmem::units::Limit;
-use ptmem::verdict::{About, GrowthLimit, Target};
+use ptmem::verdict::{GrowthLimit, LimitKind, Target};
 
 /// A proposed limit allows as many times the largest difference between two runs: further runs may differ by more.
 const ROOM: u64 = 2;
@@ -50,7 +50,7 @@ impl Spread {
     }
 
     pub(super) fn target(&self) -> Target {
-        Target { of_host: !self.device.is_device(), ..About::Metric(self.metric).into() }
+        Target { of_host: !self.device.is_device(), ..LimitKind::Metric(self.metric).into() }
     }
 
     /// Pairs of runs, in either order, of which the second exceeds a limit on growth over the first.

@@ -1,7 +1,9 @@
 //! The figures of several runs as tables, and proposed limits as lines of `ptmem.toml`.
 
-use ptmem::report::view::{Content, Fact, Group, Row, Section, Source, Table, Tone, Value, View, figure, words};
-use ptmem::verdict::{About, GrowthLimit, Level};
+use ptmem::report::view::{
+    Content, Fact, Group, RowOfCells, Section, SourceFile, Table, Tone, Value, View, figure, words,
+};
+use ptmem::verdict::{GrowthLimit, Level, LimitKind};
 use ptmem_base::text::count;
 
 use super::spread::Spread;
@@ -13,7 +15,7 @@ pub(super) fn view(all: &[GateRuns]) -> View {
 
 fn group(runs: &GateRuns) -> Group {
     let amount = count(runs.count.into(), "run", "runs");
-    let mut group = Group::about(vec![Source { side: None, path: runs.subject.clone(), amount }]);
+    let mut group = Group::about(vec![SourceFile { side: None, path: runs.subject.clone(), amount }]);
     group.name.clone_from(&runs.name);
     group.facts = facts(runs);
     group.sections = runs.members.iter().map(|member| section(member, runs)).collect();
@@ -42,7 +44,7 @@ fn facts(runs: &GateRuns) -> Vec<Fact> {
 }
 
 fn is_of_metric(limit: &GrowthLimit) -> bool {
-    matches!(limit.target.about, About::Metric(_))
+    matches!(limit.target.kind, LimitKind::Metric(_))
 }
 
 /// A proposal as a line of `ptmem.toml`.
@@ -65,14 +67,14 @@ fn section(member: &MemberRuns, runs: &GateRuns) -> Section {
     Section::new(member.name.clone(), blocks)
 }
 
-fn row(spread: &Spread, limits: &[GrowthLimit]) -> Row {
+fn row(spread: &Spread, limits: &[GrowthLimit]) -> RowOfCells {
     let sizes = [spread.min(), spread.median(), spread.max(), spread.width()].map(Value::Size);
     let limits = limits.iter().filter(|limit| spread.is_limited_by(limit)).map(|limit| tried(spread, limit));
     let noisy = spread.metric.noise().map(|_| "noisy by nature".to_owned());
     let remarks: Vec<String> = limits.chain(noisy).collect();
     let cells = [Value::words(spread.metric.name())].into_iter().chain(sizes);
     let cells = cells.chain([Value::share(spread.width(), spread.min()), Value::words(remarks.join("; "))]);
-    Row::new(if spread.width() == 0 { Tone::Faint } else { Tone::Plain }, cells)
+    RowOfCells::new(if spread.width() == 0 { Tone::Faint } else { Tone::Plain }, cells)
 }
 
 /// How often a limit would have been exceeded.

@@ -17,13 +17,13 @@ const AROUND: usize = 3;
 const MOST_PAIRS: usize = 1 << 22;
 
 /// A diff.
-pub(super) struct Lines {
+pub(super) struct DiffLines {
     pub(super) lines: Vec<String>,
     /// Lines that are left out.
     pub(super) more: usize,
 }
 
-impl Lines {
+impl DiffLines {
     /// The diff of two texts; a side may lack the file.
     pub(super) fn between(texts: &Sides<Option<Vec<u8>>>) -> Self {
         let texts = texts.map(|text| String::from_utf8_lossy(text.as_deref().unwrap_or_default()).into_owned());
@@ -94,8 +94,8 @@ fn difference(sides: &Sides<Vec<&str>>) -> Vec<DiffOp> {
 mod tests {
     use super::*;
 
-    fn between(before: &str, after: &str) -> Lines {
-        Lines::between(&Sides { before: Some(before.into()), after: Some(after.into()) })
+    fn between(before: &str, after: &str) -> DiffLines {
+        DiffLines::between(&Sides { before: Some(before.into()), after: Some(after.into()) })
     }
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
             ["@@ -8,7 +8,7 @@", " 7", " 8", " 9", "-10", "+ten", " 11", " 12", " 13"]
         );
         let long: String = (0..100).map(|n| format!("line {n}\n")).collect();
-        let removed = Lines::between(&Sides { before: Some(long.into()), after: None });
+        let removed = DiffLines::between(&Sides { before: Some(long.into()), after: None });
         assert_eq!((removed.lines.len(), removed.more), (MOST_LINES, 61));
         // Texts with nothing in common, of which each has more lines than are paired.
         let [old, new] = ["a", "b"].map(|sign| (0..3_000).map(|n| format!("{sign}{n}\n")).collect::<String>());

@@ -18,8 +18,8 @@ use ptmem::pattern;
 use ptmem::sides::Sides;
 use ptmem_base::text::printable;
 
-use lines::Lines;
-use tree::{Content, Met, Place, State, Tree};
+use lines::DiffLines;
+use tree::{FileContent, FileTree, LinkTarget, Met, PathState};
 
 /// The folder of workflows and of what they use.
 const GITHUB: &str = ".github";
@@ -28,7 +28,7 @@ const GITHUB: &str = ".github";
 const CONFIGURATION: &str = "ptmem.toml";
 
 /// The two sides of a change, and what its gates name. Recorded code can write to the working tree: ask before it runs.
-pub(super) struct Change<'c> {
+pub(super) struct RuleChange<'c> {
     /// The root of the checkout.
     pub(super) root: &'c Path,
     /// The commit that the change begins at.
@@ -45,7 +45,7 @@ pub(super) struct Change<'c> {
 
 /// What a change does to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Edit {
+pub(super) enum FileEdit {
     Changed,
     Added,
     Removed,
@@ -57,10 +57,10 @@ pub(super) enum Edit {
 
 /// A file by which the verdict is computed, and which the change edits.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Edited {
+pub(super) struct EditedFile {
     /// Its path from the root, as it may be printed.
     pub(super) path: String,
-    pub(super) edit: Edit,
+    pub(super) edit: FileEdit,
     /// The first lines of the unified diff, as they may be printed. One of them may end a block of code that is begun by too few
     /// backticks.
     pub(super) diff: Vec<String>,
@@ -69,8 +69,8 @@ pub(super) struct Edited {
 }
 
 /// The files that the change edits, sorted by their paths.
-pub(super) fn edited(change: &Change<'_>) -> Result<Vec<Edited>> {
-    let mut trees = Sides { before: Tree::of_commit(change.root, change.base)?, after: after(change)? };
+pub(super) fn edited(change: &RuleChange<'_>) -> Result<Vec<EditedFile>> {
+    let mut trees = Sides { before: FileTree::of_commit(change.root, change.base)?, after: after(change)? };
     let mut met = Met::default();
     watch_configurations(&trees, change.folder, &mut met);
     for before in change.befores {
@@ -84,10 +84,10 @@ pub(super) fn edited(change: &Change<'_>) -> Result<Vec<Edited>> {
     differing(&mut trees, met)
 }
 
-fn after(change: &Change<'_>) -> Result<Tree> {
+fn after(change: &RuleChange<'_>) -> Result<FileTree> {
     match change.head {
-        Some(head) => Tree::of_commit(change.root, head),
-        None => Tree::of_checkout(change.root, &others(change.folder)),
+        Some(head) => FileTree::of_commit(change.root, head),
+        None => FileTree::of_checkout(change.root, &others(change.folder)),
     }
 }
 
@@ -106,7 +106,7 @@ fn others(folder: &str) -> Vec<String> {
 }
 
 /// Every configuration between the working directory and the root.
-fn watch_configurations(trees: &Sides<Tree>, folder: &str, met: &mut Met) {
+fn watch_configurations(trees: &Sides<FileTree>, folder: &str, met: &mut Met) {
     let wanted: BTreeSet<String> = others(folder).into_iter().map(|path| path.to_ascii_lowercase()).collect();
     for (_, tree) in trees.each() {
         let paths = tree.paths().filter(|path| {
@@ -131,22 +131,22 @@ fn names(before: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Watches the files that a name stands for: one, all below a folder, or those that a glob matches.
-fn watch_before(tree: &mut Tree, name: &str, met: &mut Met) -> Result<()> {
+fn watch_before(tree: &mut FileTree, name: &str, met: &mut Met) -> Result<()> {
     match tree.follow(name.as_bytes(), met)? {
-        Place::File(path) => drop(met.paths.insert(path)),
-        Place::Folder(folder) => {
+        LinkTarget::File(path) => drop(met.paths.insert(path)),
+        LinkTarget::Folder(folder) => {
             let below = tree.below(&folder, met)?;
             met.paths.extend(below.into_values());
         }
-        Place::Nowhere => return watch_glob(tree, name, met),
+        LinkTarget::Nowhere => return watch_glob(tree, name, met),
     }
     Ok(())
 }
 
-fn watch_glob(tree: &mut Tree, name: &str, met: &mut Met) -> Result<()> {
+fn watch_glob(tree: &mut FileTree, name: &str, met: &mut Met) -> Result<()> {
     let Some(wildcard) = name.find(['*', '?', '[', '{']) else { return Ok(()) };
     let (folder, rest) = name.split_at(name[..wildcard].rfind('/').map_or(0, |at| at + 1));
-    let Place::Folder(folder) = tree.follow(folder.as_bytes(), met)? else { return Ok(()) };
+    let LinkTarget::Folder(folder) = tree.follow(folder.as_bytes(), met)? else { return Ok(()) };
     // The gate refuses what is no glob.
     let Ok(glob) = pattern::glob(rest, true) else { return Ok(()) };
     let glob = glob.compile_matcher();
@@ -160,10 +160,10 @@ fn watch_glob(tree: &mut Tree, name: &str, met: &mut Met) -> Result<()> {
 }
 
 /// Adds what the paths lead to through links, on both sides.
-fn follow_all(trees: &mut Sides<Tree>, met: &mut Met) -> Result<()> {
+fn follow_all(trees: &mut Sides<FileTree>, met: &mut Met) -> Result<()> {
     for path in met.paths.clone() {
         for tree in [&mut trees.before, &mut trees.after] {
-            if let Place::File(end) = tree.follow(&path, met)? {
+            if let LinkTarget::File(end) = tree.follow(&path, met)? {
                 met.paths.insert(end);
             }
         }
@@ -171,7 +171,7 @@ fn follow_all(trees: &mut Sides<Tree>, met: &mut Met) -> Result<()> {
     Ok(())
 }
 
-fn differing(trees: &mut Sides<Tree>, met: Met) -> Result<Vec<Edited>> {
+fn differing(trees: &mut Sides<FileTree>, met: Met) -> Result<Vec<EditedFile>> {
     let mut edited = Vec::new();
     for path in &met.paths {
         let states = Sides { before: trees.before.state(path)?, after: trees.after.state(path)? };
@@ -180,9 +180,9 @@ fn differing(trees: &mut Sides<Tree>, met: Met) -> Result<Vec<Edited>> {
         }
     }
     let mut edited = joined(edited);
-    edited.extend(met.unreadable.into_iter().map(|(path, why)| Edited {
+    edited.extend(met.unreadable.into_iter().map(|(path, why)| EditedFile {
         path: printable(&String::from_utf8_lossy(&path)),
-        edit: Edit::Unreadable(why.to_owned()),
+        edit: FileEdit::Unreadable(why.to_owned()),
         diff: Vec::new(),
         more: 0,
     }));
@@ -193,43 +193,45 @@ fn differing(trees: &mut Sides<Tree>, met: Met) -> Result<Vec<Edited>> {
 /// A path at which the sides differ.
 struct Difference {
     path: String,
-    states: Sides<State>,
+    states: Sides<PathState>,
 }
 
 impl Difference {
-    fn shown(&self) -> Edited {
-        let Lines { lines, more } = Lines::between(&self.states.map(State::text));
+    fn shown(&self) -> EditedFile {
+        let DiffLines { lines, more } = DiffLines::between(&self.states.map(PathState::text));
         let edit = match (&self.states.before, &self.states.after) {
-            (State::Absent, _) => Edit::Added,
-            (_, State::Absent) => Edit::Removed,
-            (_, State::Unreadable(why)) | (State::Unreadable(why), _) => Edit::Unreadable((*why).to_owned()),
+            (PathState::Absent, _) => FileEdit::Added,
+            (_, PathState::Absent) => FileEdit::Removed,
+            (_, PathState::Unreadable(why)) | (PathState::Unreadable(why), _) => {
+                FileEdit::Unreadable((*why).to_owned())
+            }
             (
-                State::File(_) | State::Link(_) | State::Submodule,
-                State::File(_) | State::Link(_) | State::Submodule,
-            ) => Edit::Changed,
+                PathState::File(_) | PathState::Link(_) | PathState::Submodule,
+                PathState::File(_) | PathState::Link(_) | PathState::Submodule,
+            ) => FileEdit::Changed,
         };
-        Edited { path: self.path.clone(), edit, diff: lines, more }
+        EditedFile { path: self.path.clone(), edit, diff: lines, more }
     }
 }
 
 /// The edits, where files that are removed and added with the same bytes are one that is renamed.
-fn joined(differences: Vec<Difference>) -> Vec<Edited> {
-    let mut shown: Vec<Edited> = differences.iter().map(Difference::shown).collect();
+fn joined(differences: Vec<Difference>) -> Vec<EditedFile> {
+    let mut shown: Vec<EditedFile> = differences.iter().map(Difference::shown).collect();
     let mut gone = BTreeSet::new();
     for (at, after) in differences.iter().enumerate() {
-        let State::File(Content::Whole(bytes)) = &after.states.after else { continue };
+        let PathState::File(FileContent::Whole(bytes)) = &after.states.after else { continue };
         let is_former = |(at, before): &(usize, &Difference)| {
-            shown[*at].edit == Edit::Removed
+            shown[*at].edit == FileEdit::Removed
                 && !gone.contains(at)
-                && matches!(&before.states.before, State::File(Content::Whole(of)) if of == bytes)
+                && matches!(&before.states.before, PathState::File(FileContent::Whole(of)) if of == bytes)
         };
-        if shown[at].edit == Edit::Added
+        if shown[at].edit == FileEdit::Added
             && let Some((former, before)) = differences.iter().enumerate().find(is_former)
         {
             gone.insert(former);
-            shown[at] = Edited {
+            shown[at] = EditedFile {
                 path: after.path.clone(),
-                edit: Edit::Renamed(before.path.clone()),
+                edit: FileEdit::Renamed(before.path.clone()),
                 diff: Vec::new(),
                 more: 0,
             };

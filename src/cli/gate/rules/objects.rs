@@ -19,7 +19,7 @@ pub(super) struct Objects {
 }
 
 /// An object; its bytes where they are not too many.
-pub(super) struct Object {
+pub(super) struct GitObject {
     pub(super) size: u64,
     pub(super) bytes: Option<Vec<u8>>,
 }
@@ -35,7 +35,7 @@ impl Objects {
     }
 
     /// The object of a name; `None` where the repository lacks it.
-    pub(super) fn read(&mut self, id: &str) -> Result<Option<Object>> {
+    pub(super) fn read(&mut self, id: &str) -> Result<Option<GitObject>> {
         let requests = self.requests.as_mut().context("git has no input")?;
         requests.write_all(format!("{id}\n").as_bytes()).and_then(|()| requests.flush()).context("git cat-file")?;
         let mut head = String::new();
@@ -59,7 +59,7 @@ impl Objects {
         } else {
             io::copy(&mut rest, &mut io::sink()).context("git cat-file")?;
         }
-        Ok(Some(Object { size, bytes }))
+        Ok(Some(GitObject { size, bytes }))
     }
 }
 

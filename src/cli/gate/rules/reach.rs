@@ -6,7 +6,7 @@ use anyhow::Result;
 use ptmem::sides::Sides;
 
 use super::GITHUB;
-use super::tree::{Content, Met, Place, State, Tree};
+use super::tree::{FileContent, FileTree, LinkTarget, Met, PathState};
 
 /// The folder whose YAML files GitHub runs, by their names.
 const WORKFLOWS: &str = ".github/workflows";
@@ -15,7 +15,7 @@ const WORKFLOWS: &str = ".github/workflows";
 const MOST_SEARCHED: usize = 1 << 32;
 
 /// A file that may be reached.
-struct File {
+struct ReachedFile {
     /// Its name and that of its folder, of which one must stand in a text. A name that no text has as it is needs none.
     names: Option<Vec<String>>,
     /// The texts of both sides in lower case: some file systems ignore case.
@@ -25,7 +25,7 @@ struct File {
 }
 
 /// Watches the running workflow and every file that it reaches, at either commit; without it, all files that it could reach.
-pub(super) fn watch(trees: &mut Sides<Tree>, running: Option<&str>, met: &mut Met) -> Result<()> {
+pub(super) fn watch(trees: &mut Sides<FileTree>, running: Option<&str>, met: &mut Met) -> Result<()> {
     let files = files(trees)?;
     let searched = files.values().map(|file| file.text.len()).sum::<usize>().saturating_mul(files.len());
     let start = running
@@ -37,7 +37,7 @@ pub(super) fn watch(trees: &mut Sides<Tree>, running: Option<&str>, met: &mut Me
     };
     for path in reached {
         for tree in [&mut trees.before, &mut trees.after] {
-            if let Place::File(end) = tree.follow(&path, met)? {
+            if let LinkTarget::File(end) = tree.follow(&path, met)? {
                 met.paths.insert(end);
             }
         }
@@ -45,9 +45,9 @@ pub(super) fn watch(trees: &mut Sides<Tree>, running: Option<&str>, met: &mut Me
     Ok(())
 }
 
-fn reached(files: &BTreeMap<Vec<u8>, File>, start: Vec<u8>) -> Vec<Vec<u8>> {
-    let mut left: BTreeMap<&Vec<u8>, &File> = files.iter().collect();
-    let mut waiting: Vec<&File> = left.remove(&start).into_iter().collect();
+fn reached(files: &BTreeMap<Vec<u8>, ReachedFile>, start: Vec<u8>) -> Vec<Vec<u8>> {
+    let mut left: BTreeMap<&Vec<u8>, &ReachedFile> = files.iter().collect();
+    let mut waiting: Vec<&ReachedFile> = left.remove(&start).into_iter().collect();
     let mut reached = vec![start];
     while let Some(file) = waiting.pop() {
         let named: Vec<&Vec<u8>> =
@@ -58,7 +58,7 @@ fn reached(files: &BTreeMap<Vec<u8>, File>, start: Vec<u8>) -> Vec<Vec<u8>> {
     reached
 }
 
-impl File {
+impl ReachedFile {
     fn is_naming(&self, other: &Self) -> bool {
         let stands_here = |names: &Vec<String>| names.iter().any(|name| self.text.contains(&**name));
         self.names_all || other.names.as_ref().is_none_or(stands_here)
@@ -66,18 +66,18 @@ impl File {
 }
 
 /// The files below `.github`, and the actions elsewhere in the repository, by their names on either side.
-fn files(trees: &mut Sides<Tree>) -> Result<BTreeMap<Vec<u8>, File>> {
+fn files(trees: &mut Sides<FileTree>) -> Result<BTreeMap<Vec<u8>, ReachedFile>> {
     let mut files = BTreeMap::new();
     for tree in [&mut trees.before, &mut trees.after] {
         for (name, path) in of_side(tree)? {
-            let new = || File { names: names(&name), text: String::new(), names_all: false };
-            let file: &mut File = files.entry(name.clone()).or_insert_with(new);
+            let new = || ReachedFile { names: names(&name), text: String::new(), names_all: false };
+            let file: &mut ReachedFile = files.entry(name.clone()).or_insert_with(new);
             match tree.state(&path)? {
-                State::File(Content::Whole(bytes)) => {
+                PathState::File(FileContent::Whole(bytes)) => {
                     file.text.push_str(&String::from_utf8_lossy(&bytes).to_ascii_lowercase());
                 }
-                State::File(Content::Large { .. }) | State::Unreadable(_) => file.names_all = true,
-                State::Absent | State::Link(_) | State::Submodule => {}
+                PathState::File(FileContent::Large { .. }) | PathState::Unreadable(_) => file.names_all = true,
+                PathState::Absent | PathState::Link(_) | PathState::Submodule => {}
             }
         }
     }
@@ -85,7 +85,7 @@ fn files(trees: &mut Sides<Tree>) -> Result<BTreeMap<Vec<u8>, File>> {
 }
 
 /// Those of one side, with where they are once links are followed.
-fn of_side(tree: &mut Tree) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+fn of_side(tree: &mut FileTree) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     // Only what is reached is watched.
     let met = &mut Met::default();
     let is_action = |path: &&[u8]| {
@@ -94,7 +94,7 @@ fn of_side(tree: &mut Tree) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     };
     let mut files: BTreeMap<Vec<u8>, Vec<u8>> =
         tree.paths().filter(is_action).map(|path| (path.to_vec(), path.to_vec())).collect();
-    if let Place::Folder(folder) = tree.follow(GITHUB.as_bytes(), met)? {
+    if let LinkTarget::Folder(folder) = tree.follow(GITHUB.as_bytes(), met)? {
         let prefix = format!("{GITHUB}/").into_bytes();
         files.extend(tree.below(&folder, met)?.into_iter().map(|(name, path)| ([&*prefix, &*name].concat(), path)));
     }

@@ -124,9 +124,9 @@ impl Repo {
         ]);
     }
 
-    fn edited_with(&self, befores: &[&str], head: Option<&str>, workflow: Option<&str>) -> Vec<Edited> {
+    fn edited_with(&self, befores: &[&str], head: Option<&str>, workflow: Option<&str>) -> Vec<EditedFile> {
         let befores: Vec<String> = befores.iter().map(|before| (*before).to_owned()).collect();
-        let change = Change {
+        let change = RuleChange {
             root: self.folder.path(),
             base: "base",
             head,
@@ -139,7 +139,7 @@ impl Repo {
 
     /// What is told of the change, which is the same whether it is committed or not.
     #[track_caller]
-    fn told(&self, befores: &[&str]) -> Vec<Edited> {
+    fn told(&self, befores: &[&str]) -> Vec<EditedFile> {
         // Of befores, files that git does not know are recordings and downloads.
         self.git(&["add", "--intent-to-add", "."]);
         let uncommitted = self.edited_with(befores, None, Some(GATE));
@@ -160,13 +160,13 @@ impl Repo {
     }
 }
 
-fn words(edited: &Edited) -> String {
+fn words(edited: &EditedFile) -> String {
     match &edited.edit {
-        Edit::Changed => format!("changed {}", edited.path),
-        Edit::Added => format!("added {}", edited.path),
-        Edit::Removed => format!("removed {}", edited.path),
-        Edit::Renamed(from) => format!("renamed {from} {}", edited.path),
-        Edit::Unreadable(_) => format!("unreadable {}", edited.path),
+        FileEdit::Changed => format!("changed {}", edited.path),
+        FileEdit::Added => format!("added {}", edited.path),
+        FileEdit::Removed => format!("removed {}", edited.path),
+        FileEdit::Renamed(from) => format!("renamed {from} {}", edited.path),
+        FileEdit::Unreadable(_) => format!("unreadable {}", edited.path),
     }
 }
 

@@ -9,7 +9,7 @@ use anyhow::Result;
 use ptmem_base::text::thousands;
 
 use super::disk::{bytes_of, is_pointer, on_disk, without_returns};
-use super::objects::{LARGEST, Object, Objects};
+use super::objects::{GitObject, LARGEST, Objects};
 use crate::cli::git::{git, output};
 
 /// A path from the root, parted by slashes.
@@ -26,7 +26,7 @@ const NO_NAME: &str = "its name cannot be that of a file on this system";
 
 /// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum EntryKind {
     File,
     Link,
     Submodule,
@@ -34,7 +34,7 @@ enum Kind {
 
 /// Where the contents of an entry are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Source {
+enum EntrySource {
     /// In the repository alone.
     Object,
     /// In the checkout, and what git last saw there in the repository.
@@ -44,20 +44,20 @@ enum Source {
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
-    kind: Kind,
+struct TreeEntry {
+    kind: EntryKind,
     /// The name of the object.
     id: String,
-    source: Source,
+    source: EntrySource,
     /// The submodule whose file it is; empty for the repository itself.
     module: Name,
 }
 
 /// What is at a path.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum PathState {
     Absent,
-    File(Content),
+    File(FileContent),
     /// A link, with its target.
     Link(Vec<u8>),
     Submodule,
@@ -65,7 +65,7 @@ pub(super) enum State {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum FileContent {
     Whole(Vec<u8>),
     /// A large file: the name that git gives to its bytes, and their number.
     Large {
@@ -74,14 +74,14 @@ pub(super) enum Content {
     },
 }
 
-impl State {
+impl PathState {
     /// As the text that a diff shows; `None` where there is nothing.
     pub(super) fn text(&self) -> Option<Vec<u8>> {
         match self {
             Self::Absent | Self::Unreadable(_) => None,
-            Self::File(Content::Whole(bytes)) if !bytes.contains(&0) => Some(bytes.clone()),
-            Self::File(Content::Whole(bytes)) => Some(not_shown(bytes.len() as u64, "binary")),
-            Self::File(Content::Large { id, size }) => Some(not_shown(*size, &format!("object {id:.10}"))),
+            Self::File(FileContent::Whole(bytes)) if !bytes.contains(&0) => Some(bytes.clone()),
+            Self::File(FileContent::Whole(bytes)) => Some(not_shown(bytes.len() as u64, "binary")),
+            Self::File(FileContent::Large { id, size }) => Some(not_shown(*size, &format!("object {id:.10}"))),
             Self::Link(target) => Some([b"link to ", &**target].concat()),
             Self::Submodule => Some(b"submodule".to_vec()),
         }
@@ -100,24 +100,24 @@ pub(super) struct Met {
 }
 
 /// Where a path leads once links are followed.
-pub(super) enum Place {
+pub(super) enum LinkTarget {
     Nowhere,
     File(Name),
     Folder(Name),
 }
 
 /// The files of one side.
-pub(super) struct Tree {
+pub(super) struct FileTree {
     root: PathBuf,
     is_checkout: bool,
-    entries: BTreeMap<Name, Entry>,
+    entries: BTreeMap<Name, TreeEntry>,
     /// Submodules that were looked for, and whether they are here.
     opened: BTreeMap<Name, bool>,
     /// By the submodule that they are of.
     objects: BTreeMap<Name, Objects>,
 }
 
-impl Tree {
+impl FileTree {
     pub(super) fn of_commit(root: &Path, commit: &str) -> Result<Self> {
         let mut tree = Self::new(root, false);
         tree.add_commit(root, commit, b"")?;
@@ -134,8 +134,8 @@ impl Tree {
         let listed = output(&mut git(Some(root)), &arguments)?;
         for path in listed.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
             let is_link = on_disk(root, path).is_some_and(|path| path.is_symlink());
-            let kind = if is_link { Kind::Link } else { Kind::File };
-            let entry = Entry { kind, id: String::new(), source: Source::Untracked, module: Name::new() };
+            let kind = if is_link { EntryKind::Link } else { EntryKind::File };
+            let entry = TreeEntry { kind, id: String::new(), source: EntrySource::Untracked, module: Name::new() };
             tree.entries.entry(path.to_vec()).or_insert(entry);
         }
         Ok(tree)
@@ -156,7 +156,7 @@ impl Tree {
         let listed = output(&mut git(Some(folder)), &["ls-tree", "-r", "-z", "--full-tree", commit])?;
         for (words, path) in records(&listed) {
             if let [mode, _, id] = words[..] {
-                self.add(module, path, mode, id, Source::Object);
+                self.add(module, path, mode, id, EntrySource::Object);
             }
         }
         Ok(())
@@ -168,20 +168,20 @@ impl Tree {
         for (words, path) in records(&listed) {
             if let [tag, mode, id, _] = words[..] {
                 // A sparse checkout leaves files out that are not removed.
-                let source = if tag == "S" { Source::Object } else { Source::Checkout };
+                let source = if tag == "S" { EntrySource::Object } else { EntrySource::Checkout };
                 self.add(module, path, mode, id, source);
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, module: &[u8], path: &[u8], mode: &str, id: &str, source: Source) {
+    fn add(&mut self, module: &[u8], path: &[u8], mode: &str, id: &str, source: EntrySource) {
         let kind = match mode {
-            "120000" => Kind::Link,
-            "160000" => Kind::Submodule,
-            _ => Kind::File,
+            "120000" => EntryKind::Link,
+            "160000" => EntryKind::Submodule,
+            _ => EntryKind::File,
         };
-        let entry = Entry { kind, id: id.to_owned(), source, module: module.to_vec() };
+        let entry = TreeEntry { kind, id: id.to_owned(), source, module: module.to_vec() };
         self.entries.insert(joined(module, path), entry);
     }
 
@@ -216,8 +216,9 @@ impl Tree {
     /// Adds the files of the submodules below a folder, and of those within them.
     fn open_submodules(&mut self, folder: &[u8], met: &mut Met) -> Result<()> {
         loop {
-            let is_new =
-                |(path, entry): &(&Name, &Entry)| entry.kind == Kind::Submodule && !self.opened.contains_key(*path);
+            let is_new = |(path, entry): &(&Name, &TreeEntry)| {
+                entry.kind == EntryKind::Submodule && !self.opened.contains_key(*path)
+            };
             let Some(path) = self.under(folder).find(is_new).map(|(path, _)| path.clone()) else { return Ok(()) };
             self.follow(&path, met)?;
             // One that a link hides is not looked into.
@@ -226,7 +227,7 @@ impl Tree {
     }
 
     /// Follows a path through links and submodules, and adds each of them to what is met.
-    pub(super) fn follow(&mut self, path: &[u8], met: &mut Met) -> Result<Place> {
+    pub(super) fn follow(&mut self, path: &[u8], met: &mut Met) -> Result<LinkTarget> {
         let mut rest: VecDeque<Vec<u8>> = path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect();
         let mut own = Name::new();
         let mut links = Vec::new();
@@ -235,7 +236,7 @@ impl Tree {
                 b"" | b"." => continue,
                 b".." if own.is_empty() => {
                     met.unreadable.extend(links.pop().map(|link| (link, OUTSIDE)));
-                    return Ok(Place::Nowhere);
+                    return Ok(LinkTarget::Nowhere);
                 }
                 b".." => {
                     own.truncate(end_of_folder(&own));
@@ -244,33 +245,33 @@ impl Tree {
                 part => own = joined(&own, part),
             }
             match self.entries.get(&own).map(|entry| entry.kind) {
-                Some(Kind::Link) => {
+                Some(EntryKind::Link) => {
                     met.paths.insert(own.clone());
-                    let State::Link(target) = self.state(&own)? else { return Ok(Place::File(own)) };
+                    let PathState::Link(target) = self.state(&own)? else { return Ok(LinkTarget::File(own)) };
                     links.push(own.clone());
                     if links.len() > MOST_LINKS || is_absolute(&target) {
                         let why = if links.len() > MOST_LINKS { TOO_MANY_LINKS } else { OUTSIDE };
                         met.unreadable.insert(own, why);
-                        return Ok(Place::Nowhere);
+                        return Ok(LinkTarget::Nowhere);
                     }
                     own.truncate(end_of_folder(&own));
                     target.rsplit(|byte| *byte == b'/').for_each(|part| rest.push_front(part.to_vec()));
                 }
-                Some(Kind::Submodule) => {
+                Some(EntryKind::Submodule) => {
                     met.paths.insert(own.clone());
                     self.open_submodule(&own, met);
                 }
-                Some(Kind::File) if rest.is_empty() => return Ok(Place::File(own)),
-                Some(Kind::File) => return Ok(Place::Nowhere),
+                Some(EntryKind::File) if rest.is_empty() => return Ok(LinkTarget::File(own)),
+                Some(EntryKind::File) => return Ok(LinkTarget::Nowhere),
                 None => {}
             }
         }
         let is_folder = own.is_empty() || self.under(&own).next().is_some();
-        Ok(if is_folder { Place::Folder(own) } else { Place::Nowhere })
+        Ok(if is_folder { LinkTarget::Folder(own) } else { LinkTarget::Nowhere })
     }
 
     /// The entries below a folder, with their paths.
-    fn under(&self, folder: &[u8]) -> impl Iterator<Item = (&Name, &Entry)> {
+    fn under(&self, folder: &[u8]) -> impl Iterator<Item = (&Name, &TreeEntry)> {
         let begin = if folder.is_empty() { Name::new() } else { joined(folder, b"") };
         let start = begin.clone();
         self.entries
@@ -287,16 +288,16 @@ impl Tree {
         while let Some((name, folder)) = folders.pop_front() {
             self.open_submodules(&folder, met)?;
             let skipped = if folder.is_empty() { 0 } else { folder.len() + 1 };
-            let entries: Vec<(Name, Kind)> =
+            let entries: Vec<(Name, EntryKind)> =
                 self.under(&folder).map(|(path, entry)| (path.clone(), entry.kind)).collect();
             for (path, kind) in entries {
                 let alias = joined(&name, &path[skipped..]);
                 match kind {
-                    Kind::File | Kind::Submodule => drop(found.insert(alias, path)),
-                    Kind::Link => match self.follow(&path, met)? {
-                        Place::File(end) => drop(found.insert(alias, end)),
-                        Place::Folder(end) if seen.insert(end.clone()) => folders.push_back((alias, end)),
-                        Place::Folder(_) | Place::Nowhere => drop(found.insert(alias, path)),
+                    EntryKind::File | EntryKind::Submodule => drop(found.insert(alias, path)),
+                    EntryKind::Link => match self.follow(&path, met)? {
+                        LinkTarget::File(end) => drop(found.insert(alias, end)),
+                        LinkTarget::Folder(end) if seen.insert(end.clone()) => folders.push_back((alias, end)),
+                        LinkTarget::Folder(_) | LinkTarget::Nowhere => drop(found.insert(alias, path)),
                     },
                 }
             }
@@ -305,26 +306,27 @@ impl Tree {
     }
 
     /// What is at a path, whose links are not followed.
-    pub(super) fn state(&mut self, path: &[u8]) -> Result<State> {
-        let Some(entry) = self.entries.get(path).cloned() else { return Ok(State::Absent) };
-        if entry.kind == Kind::Submodule {
-            return Ok(State::Submodule);
+    pub(super) fn state(&mut self, path: &[u8]) -> Result<PathState> {
+        let Some(entry) = self.entries.get(path).cloned() else { return Ok(PathState::Absent) };
+        if entry.kind == EntryKind::Submodule {
+            return Ok(PathState::Submodule);
         }
-        if entry.source == Source::Object {
+        if entry.source == EntrySource::Object {
             return self.object_state(&entry);
         }
-        let Some(file) = on_disk(&self.root, path) else { return Ok(State::Unreadable(NO_NAME)) };
-        let Ok(metadata) = file.symlink_metadata() else { return Ok(State::Absent) };
+        let Some(file) = on_disk(&self.root, path) else { return Ok(PathState::Unreadable(NO_NAME)) };
+        let Ok(metadata) = file.symlink_metadata() else { return Ok(PathState::Absent) };
         if metadata.is_symlink() {
-            return Ok(fs::read_link(&file).map_or(State::Unreadable(NO_NAME), |target| State::Link(bytes_of(&target))));
+            return Ok(fs::read_link(&file)
+                .map_or(PathState::Unreadable(NO_NAME), |target| PathState::Link(bytes_of(&target))));
         }
         if !metadata.is_file() {
-            return Ok(State::Absent);
+            return Ok(PathState::Absent);
         }
         self.file_state(&entry, &file, metadata.len())
     }
 
-    fn object(&mut self, entry: &Entry) -> Result<Option<Object>> {
+    fn object(&mut self, entry: &TreeEntry) -> Result<Option<GitObject>> {
         if !self.objects.contains_key(&entry.module) {
             let folder = on_disk(&self.root, &entry.module).unwrap_or_else(|| self.root.clone());
             self.objects.insert(entry.module.clone(), Objects::open(&folder)?);
@@ -335,20 +337,22 @@ impl Tree {
         }
     }
 
-    fn object_state(&mut self, entry: &Entry) -> Result<State> {
+    fn object_state(&mut self, entry: &TreeEntry) -> Result<PathState> {
         Ok(match (self.object(entry)?, entry.kind) {
-            (None, _) => State::Unreadable(NO_OBJECT),
-            (Some(Object { bytes: Some(bytes), .. }), Kind::Link) => State::Link(bytes),
-            (Some(Object { bytes: Some(bytes), .. }), Kind::File | Kind::Submodule) => {
-                State::File(Content::Whole(bytes))
+            (None, _) => PathState::Unreadable(NO_OBJECT),
+            (Some(GitObject { bytes: Some(bytes), .. }), EntryKind::Link) => PathState::Link(bytes),
+            (Some(GitObject { bytes: Some(bytes), .. }), EntryKind::File | EntryKind::Submodule) => {
+                PathState::File(FileContent::Whole(bytes))
             }
-            (Some(Object { bytes: None, size }), _) => State::File(Content::Large { id: entry.id.clone(), size }),
+            (Some(GitObject { bytes: None, size }), _) => {
+                PathState::File(FileContent::Large { id: entry.id.clone(), size })
+            }
         })
     }
 
     /// A file of the checkout: what git keeps of it, if the two are the same but for what git itself writes otherwise.
-    fn file_state(&mut self, entry: &Entry, file: &Path, size: u64) -> Result<State> {
-        let kept = if entry.source == Source::Untracked { None } else { self.object(entry)? };
+    fn file_state(&mut self, entry: &TreeEntry, file: &Path, size: u64) -> Result<PathState> {
+        let kept = if entry.source == EntrySource::Untracked { None } else { self.object(entry)? };
         if let Some(bytes) = kept.as_ref().and_then(|object| object.bytes.as_deref()) {
             let is_same =
                 size <= LARGEST && fs::read(file).is_ok_and(|read| without_returns(&read) == without_returns(bytes));
@@ -357,14 +361,15 @@ impl Tree {
             }
         }
         if size <= LARGEST {
-            return Ok(fs::read(file).map_or(State::Unreadable(NO_NAME), |bytes| State::File(Content::Whole(bytes))));
+            return Ok(fs::read(file)
+                .map_or(PathState::Unreadable(NO_NAME), |bytes| PathState::File(FileContent::Whole(bytes))));
         }
         let mut command = git(Some(&self.root));
         command.stdin(fs::File::open(file)?);
         let id = String::from_utf8_lossy(&output(&mut command, &["hash-object", "--no-filters", "--stdin"])?)
             .trim()
             .to_owned();
-        Ok(State::File(Content::Large { id, size }))
+        Ok(PathState::File(FileContent::Large { id, size }))
     }
 }
 

@@ -16,6 +16,6 @@ mod tests;
 mod tests_of_pools;
 
 pub(super) use pinned::{Pin, Pinned, PinnedSegment, pinned};
-pub(super) use recording::{Recording, missing};
+pub(super) use recording::{RequestHistory, missing};
 pub(super) use requests::{Earlier, curve};
-pub(super) use study::{Outcome, SelfCheck, SettingsStudy, Trial, advice};
+pub(super) use study::{SelfCheck, SettingsOutcome, SettingsStudy, Trial, advice};

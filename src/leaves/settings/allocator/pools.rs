@@ -17,7 +17,7 @@ const UNNAMED: u64 = u64::MAX;
 
 /// The stream and pool that a segment serves.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Home {
+pub(super) struct SegmentHome {
     pub(super) stream: i128,
     pub(super) pool: Option<PoolId>,
 }
@@ -25,7 +25,7 @@ pub(super) struct Home {
 /// The homes of segments as stated, and what contradicts that some share a pool.
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
-    pub(super) homes: Vec<Home>,
+    pub(super) homes: Vec<SegmentHome>,
     /// Pairs of segments in different pools, each in both orders.
     pub(super) apart: BTreeSet<(usize, usize)>,
     /// Segments that went together, not to make room, and those that are entirely free and stay.
@@ -34,7 +34,7 @@ pub(super) struct Evidence {
 
 impl Evidence {
     /// The homes with their pools: the stated one, otherwise the first that nothing contradicts.
-    pub(super) fn solved(&self) -> Vec<Home> {
+    pub(super) fn solved(&self) -> Vec<SegmentHome> {
         let first = self.without(&BTreeSet::new());
         // A cache that was emptied holds no unused segment of the default pool any more.
         let emptied = self.emptied.iter().filter(|[gone, _]| gone.iter().any(|&one| first[one].pool == Some(SHARED)));
@@ -42,7 +42,7 @@ impl Evidence {
     }
 
     /// The same, where `private` are not in the default pool.
-    fn without(&self, private: &BTreeSet<usize>) -> Vec<Home> {
+    fn without(&self, private: &BTreeSet<usize>) -> Vec<SegmentHome> {
         let mut known: BTreeMap<i128, Vec<PoolId>> = BTreeMap::new();
         for home in &self.homes {
             known.entry(home.stream).or_insert_with(|| vec![SHARED]).extend(home.pool);
@@ -50,7 +50,7 @@ impl Evidence {
         let mut homes = self.homes.clone();
         let mut unnamed = 0;
         for at in 0..homes.len() {
-            let Home { stream, pool: None } = homes[at] else { continue };
+            let SegmentHome { stream, pool: None } = homes[at] else { continue };
             let others = self.apart.range((at, 0)..(at + 1, 0));
             let mut excluded: BTreeSet<PoolId> = others.filter_map(|&(_, other)| homes[other].pool).collect();
             excluded.extend(private.contains(&at).then_some(SHARED));

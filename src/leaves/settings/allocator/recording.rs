@@ -7,8 +7,8 @@ use ptmem::replay::{self, HistoryKind, Layout, Position, Replay, SegmentPart};
 use ptmem::snapshot::{Action, BlockState, Device, Event, Segment, Snapshot};
 use rustc_hash::FxHashMap;
 
-use super::pools::{Evidence, Home, PoolId, SHARED};
-use super::requests::{Lane, Request};
+use super::pools::{Evidence, PoolId, SHARED, SegmentHome};
+use super::requests::{AllocatorRequest, Lane};
 use super::space::{SMALL, Space};
 
 /// Granularity of blocks.
@@ -19,7 +19,7 @@ const MOST_CANDIDATES: usize = 64;
 
 /// Why the requests of a device cannot be repeated.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub(crate) enum Error {
+pub(crate) enum RepeatError {
     /// The history has no allocations.
     #[error(
         "no allocations were recorded; call torch.cuda.memory._record_memory_history() before the steps to measure"
@@ -48,7 +48,7 @@ pub(crate) fn missing(replay: &Replay) -> Option<&str> {
 
 /// The history of a device as requests to its allocator.
 #[derive(Debug)]
-pub(crate) struct Recording {
+pub(crate) struct RequestHistory {
     /// Reserved bytes before the first event.
     pub(crate) reserved_before: u64,
     /// Bytes of the blocks that were in use before it.
@@ -65,24 +65,24 @@ pub(crate) struct Recording {
     pub(super) segments: Vec<(Segment, Lane)>,
     /// The numbers of the blocks in use then, by their addresses.
     pub(super) held: FxHashMap<u64, usize>,
-    pub(super) requests: Vec<Request>,
+    pub(super) requests: Vec<AllocatorRequest>,
     /// The number of the last block.
     pub(super) blocks: usize,
 }
 
-impl Recording {
+impl RequestHistory {
     /// Reads the history of a device, from a replay with its layout.
     ///
     /// # Errors
     /// If the history lacks requests.
-    pub(crate) fn new(snapshot: &Snapshot, device: &Device, replay: &Replay) -> Result<Self, Error> {
+    pub(crate) fn new(snapshot: &Snapshot, device: &Device, replay: &Replay) -> Result<Self, RepeatError> {
         if replay.figures.history != HistoryKind::Recorded {
-            return Err(Error::NoHistory);
+            return Err(RepeatError::NoHistory);
         }
         if let Some(message) = missing(replay) {
-            return Err(Error::Incomplete(message.to_owned()));
+            return Err(RepeatError::Incomplete(message.to_owned()));
         }
-        let layout = replay.layout.as_ref().ok_or(Error::NoHistory)?;
+        let layout = replay.layout.as_ref().ok_or(RepeatError::NoHistory)?;
         let allocations: Vec<_> = replay.addresses.iter().copied().zip(&replay.allocations).collect();
         let segments = replay::state_at(snapshot, device, &allocations, Position::START);
         let reserved_before = layout.segments.iter().map(|part| part.bytes).sum();
@@ -90,12 +90,12 @@ impl Recording {
         let sizes = replay.allocations.iter().filter_map(|one| Some((one.born.event()?, one.bytes))).collect();
         let events = snapshot.events_of(device);
         // The first pass finds the pools of segments, which the second needs for the requests.
-        let mut first = Reader::new(snapshot, reserved_before, Known::default());
+        let mut first = HistoryPass::new(snapshot, reserved_before, FirstPass::default());
         first.read(&segments, layout, events, &sizes);
         let known =
-            Known { homes: first.evidence.solved(), last: first.last, are_retries: first.retried >= first.highest };
+            FirstPass { homes: first.evidence.solved(), last: first.last, are_retries: first.retried >= first.highest };
         let least = if known.are_retries { first.retried.min(first.failed) } else { first.failed };
-        let mut reader = Reader::new(snapshot, reserved_before, known);
+        let mut reader = HistoryPass::new(snapshot, reserved_before, known);
         let (lanes, held) = reader.read(&segments, layout, events, &sizes);
         Ok(Self {
             reserved_before,
@@ -114,8 +114,8 @@ impl Recording {
 
 /// What the first pass over a history found out.
 #[derive(Default)]
-struct Known {
-    homes: Vec<Home>,
+struct FirstPass {
+    homes: Vec<SegmentHome>,
     /// The event of the last request that each segment served.
     last: Vec<usize>,
     /// Whether segments that went right before a segment came made room for it.
@@ -123,9 +123,9 @@ struct Known {
 }
 
 /// A pass over a history.
-struct Reader<'s> {
+struct HistoryPass<'s> {
     snapshot: &'s Snapshot,
-    known: Known,
+    known: FirstPass,
     space: Space,
     evidence: Evidence,
     last: Vec<usize>,
@@ -137,12 +137,12 @@ struct Reader<'s> {
     failed: u64,
     streams: Vec<i128>,
     pools: Vec<PoolId>,
-    requests: Vec<Request>,
+    requests: Vec<AllocatorRequest>,
     blocks: usize,
 }
 
-impl<'s> Reader<'s> {
-    fn new(snapshot: &'s Snapshot, reserved: u64, known: Known) -> Self {
+impl<'s> HistoryPass<'s> {
+    fn new(snapshot: &'s Snapshot, reserved: u64, known: FirstPass) -> Self {
         Self {
             snapshot,
             known,
@@ -193,7 +193,7 @@ impl<'s> Reader<'s> {
         let homes = &mut self.evidence.homes;
         let segment = self.space.obtain(part, stream, homes.len());
         if segment == homes.len() {
-            homes.push(Home { stream, pool: None });
+            homes.push(SegmentHome { stream, pool: None });
             self.last.push(0);
         }
         homes[segment].pool = homes[segment].pool.or(pool);
@@ -241,9 +241,9 @@ impl<'s> Reader<'s> {
                 Action::Oom => {
                     let free = self.reserved.saturating_add(event.addr);
                     self.failed = self.failed.min(free.min(self.beyond(event)));
-                    let home = Home { stream: tags.stream.unwrap_or(0), pool: tags.pool_id };
+                    let home = SegmentHome { stream: tags.stream.unwrap_or(0), pool: tags.pool_id };
                     let lane = self.lane(home);
-                    self.requests.push(Request::Fail { size: event.size, lane });
+                    self.requests.push(AllocatorRequest::Fail { size: event.size, lane });
                 }
                 Action::FreeRequested | Action::Snapshot | Action::Other => {}
             }
@@ -263,11 +263,11 @@ impl<'s> Reader<'s> {
             self.last[segment] = at;
         }
         let lane = self.lane_of(segment);
-        self.requests.push(Request::Allocate { block: self.blocks, size: event.size, lane });
+        self.requests.push(AllocatorRequest::Allocate { block: self.blocks, size: event.size, lane });
     }
 
     fn free(&mut self, address: u64) {
-        self.requests.extend(self.space.vacate(address).map(Request::Free));
+        self.requests.extend(self.space.vacate(address).map(AllocatorRequest::Free));
     }
 
     /// Notes the free blocks that a request passed over: those that fit better than the one it got, or any if a segment came for it.
@@ -297,11 +297,11 @@ impl<'s> Reader<'s> {
             let mut serving = (0..self.known.last.len()).filter(|&segment| self.known.last[segment] > at);
             // A pool with blocks in use from which later requests are served stays: only a part of its segments went.
             if !(self.space.used().any(|segment| is_of_pool(&segment)) && serving.any(|segment| is_of_pool(&segment))) {
-                self.requests.push(Request::Drop(pool));
+                self.requests.push(AllocatorRequest::Drop(pool));
             }
         }
         if pools.contains(&0) && !(self.known.are_retries && is_retry) {
-            self.requests.push(Request::Empty);
+            self.requests.push(AllocatorRequest::Empty);
         }
         if !is_retry {
             let mut kept = self.space.unused();
@@ -324,10 +324,10 @@ impl<'s> Reader<'s> {
     /// The lane of a segment; the default one outside of all.
     fn lane_of(&mut self, segment: Option<usize>) -> Lane {
         let home = segment.and_then(|segment| self.known.homes.get(segment)).copied();
-        self.lane(home.unwrap_or(Home { stream: 0, pool: None }))
+        self.lane(home.unwrap_or(SegmentHome { stream: 0, pool: None }))
     }
 
-    fn lane(&mut self, home: Home) -> Lane {
+    fn lane(&mut self, home: SegmentHome) -> Lane {
         let pool = number(&mut self.pools, home.pool.unwrap_or(SHARED));
         Lane { stream: number(&mut self.streams, home.stream), pool }
     }

@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use ptmem::snapshot::{Action, Block, BlockState, Event, Segment};
 
-use super::recording::Recording;
+use super::recording::RequestHistory;
 use super::space::SMALL;
 
 /// The stream and pool of a request, by numbers; 0 is the default stream, and the pool that everybody allocates from.
@@ -18,7 +18,7 @@ pub(crate) struct Lane {
 
 /// A request to the allocator. Displayed as the program that repeats it reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) enum AllocatorRequest {
     /// A block; its number is that of no other.
     Allocate {
         /// Number of the block.
@@ -45,7 +45,7 @@ pub(crate) enum Request {
     Begin,
 }
 
-impl Display for Request {
+impl Display for AllocatorRequest {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Allocate { block, size, lane } => write!(out, "a {block} {size} {} {}", lane.stream, lane.pool),
@@ -67,10 +67,10 @@ pub(crate) enum Earlier {
     Packed,
 }
 
-impl Recording {
+impl RequestHistory {
     /// Requests that repeat it on a card whose addresses rise, or fall where they are `descending`.
     #[must_use]
-    pub(crate) fn requests(&self, how: Earlier, descending: bool) -> Vec<Request> {
+    pub(crate) fn requests(&self, how: Earlier, descending: bool) -> Vec<AllocatorRequest> {
         let mut list = Vec::new();
         let mut segments: Vec<_> = self.segments.iter().collect();
         let is_packed = how == Earlier::Packed;
@@ -80,38 +80,39 @@ impl Recording {
         let mut free = Vec::new();
         // Blocks that only take place for now have numbers of their own.
         let mut fillers = self.blocks + 1..;
-        let mut fill = |size, lane| Request::Allocate { block: fillers.next().unwrap_or_default(), size, lane };
+        let mut fill =
+            |size, lane| AllocatorRequest::Allocate { block: fillers.next().unwrap_or_default(), size, lane };
         for &(ref segment, lane) in segments {
             let is_whole = is_packed || segment.small_pool;
             let parts = if is_whole { segment.blocks.clone() } else { joined(segment) };
             // Each segment is made whole and filled to its end, so that nothing but its own rest is free.
             if !is_whole && parts.len() > 1 {
                 list.push(fill(segment.total_size, lane));
-                list.extend(list.last().and_then(Request::end));
+                list.extend(list.last().and_then(AllocatorRequest::end));
             }
             let most = if segment.small_pool { SMALL } else { u64::MAX };
             for part in parts {
                 if let Some(&block) = self.held.get(&part.address) {
                     let size = part.requested_size.filter(|_| is_packed).unwrap_or(part.size);
-                    list.push(Request::Allocate { block, size, lane });
+                    list.push(AllocatorRequest::Allocate { block, size, lane });
                     continue;
                 }
                 let mut left = if is_packed { 0 } else { part.size };
                 while left > 0 {
                     list.push(fill(left.min(most), lane));
-                    free.extend(list.last().and_then(Request::end));
+                    free.extend(list.last().and_then(AllocatorRequest::end));
                     left = left.saturating_sub(most);
                 }
             }
         }
         list.extend(free);
-        list.push(Request::Begin);
+        list.push(AllocatorRequest::Begin);
         list.extend(&self.requests);
         list
     }
 }
 
-impl Request {
+impl AllocatorRequest {
     /// The end of its block.
     fn end(&self) -> Option<Self> {
         if let Self::Allocate { block, .. } = self { Some(Self::Free(*block)) } else { None }

@@ -12,29 +12,29 @@ const SMALL_SEGMENT: u64 = 2 << 20;
 
 /// Blocks among which PyTorch looks for one: those of a stream, for small requests or for others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Class {
+pub(super) struct SpaceClass {
     stream: i128,
     pub(super) is_small: bool,
 }
 
 /// A block. Neighbors of the same segment that are free are one.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Block {
+pub(super) struct SpaceBlock {
     pub(super) bytes: u64,
     /// Its number if it is in use.
     pub(super) used: Option<usize>,
     /// Its segment; `None` outside of all known ones. Parts of an expandable segment that touch are one segment.
     pub(super) segment: Option<usize>,
     pub(super) is_mapped: bool,
-    pub(super) class: Class,
+    pub(super) class: SpaceClass,
 }
 
 /// Blocks by their addresses.
 #[derive(Default)]
 pub(super) struct Space {
-    blocks: BTreeMap<u64, Block>,
+    blocks: BTreeMap<u64, SpaceBlock>,
     /// The free ones by class, size and address.
-    free: BTreeSet<(Class, u64, u64)>,
+    free: BTreeSet<(SpaceClass, u64, u64)>,
 }
 
 impl Space {
@@ -45,8 +45,9 @@ impl Space {
         let touching = [self.at(part.address.wrapping_sub(1)), self.at(end)].into_iter().flatten();
         let mut expandable = touching.filter(|(_, other)| other.is_mapped && part.is_mapped);
         let segment = expandable.find_map(|(_, other)| other.segment).unwrap_or(new);
-        let class = Class { stream, is_small: part.bytes == SMALL_SEGMENT };
-        let block = Block { bytes: part.bytes, used: None, segment: Some(segment), is_mapped: part.is_mapped, class };
+        let class = SpaceClass { stream, is_small: part.bytes == SMALL_SEGMENT };
+        let block =
+            SpaceBlock { bytes: part.bytes, used: None, segment: Some(segment), is_mapped: part.is_mapped, class };
         self.release(part.address, block);
         segment
     }
@@ -62,7 +63,7 @@ impl Space {
             segment = segment.or(block.segment);
             for (from, to) in [(start, address), (end, start.saturating_add(block.bytes))] {
                 if from < to {
-                    self.put(from, Block { bytes: to - from, ..block });
+                    self.put(from, SpaceBlock { bytes: to - from, ..block });
                 }
             }
         }
@@ -70,26 +71,26 @@ impl Space {
     }
 
     /// The block at an address, with its own.
-    pub(super) fn at(&self, address: u64) -> Option<(u64, Block)> {
+    pub(super) fn at(&self, address: u64) -> Option<(u64, SpaceBlock)> {
         let (&start, &block) = self.blocks.range(..=address).next_back()?;
         (start.saturating_add(block.bytes) > address).then_some((start, block))
     }
 
-    fn put(&mut self, address: u64, block: Block) {
+    fn put(&mut self, address: u64, block: SpaceBlock) {
         if block.used.is_none() {
             self.free.insert((block.class, block.bytes, address));
         }
         self.blocks.insert(address, block);
     }
 
-    fn take(&mut self, address: u64) -> Option<Block> {
+    fn take(&mut self, address: u64) -> Option<SpaceBlock> {
         let block = self.blocks.remove(&address)?;
         self.free.remove(&(block.class, block.bytes, address));
         Some(block)
     }
 
     /// Adds a free block, joined with its free neighbors.
-    fn release(&mut self, mut address: u64, mut block: Block) {
+    fn release(&mut self, mut address: u64, mut block: SpaceBlock) {
         let neighbors = [self.at(address.wrapping_sub(1)), self.at(address.saturating_add(block.bytes))];
         for (start, other) in neighbors.into_iter().flatten() {
             if other.used.is_none() && (other.segment, other.class) == (block.segment, block.class) {
@@ -98,14 +99,14 @@ impl Space {
                 block.bytes += other.bytes;
             }
         }
-        self.put(address, Block { used: None, ..block });
+        self.put(address, SpaceBlock { used: None, ..block });
     }
 
     /// Puts a block with a number at an address, and gives its segment.
     pub(super) fn occupy(&mut self, address: u64, bytes: u64, number: usize) -> Option<usize> {
         let (_, block) = self.at(address).unwrap_or_default();
         self.give_back(address, bytes);
-        self.put(address, Block { bytes, used: Some(number), ..block });
+        self.put(address, SpaceBlock { bytes, used: Some(number), ..block });
         block.segment
     }
 
@@ -120,7 +121,12 @@ impl Space {
     }
 
     /// The segments of free blocks between two, each a size and an address: the best fit first.
-    pub(super) fn between(&self, class: Class, from: (u64, u64), to: (u64, u64)) -> impl Iterator<Item = usize> + '_ {
+    pub(super) fn between(
+        &self,
+        class: SpaceClass,
+        from: (u64, u64),
+        to: (u64, u64),
+    ) -> impl Iterator<Item = usize> + '_ {
         let free = (from < to).then(|| self.free.range((class, from.0, from.1)..(class, to.0, to.1)));
         free.into_iter().flatten().filter_map(|(_, _, address)| self.blocks[address].segment)
     }

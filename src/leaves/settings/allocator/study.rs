@@ -57,7 +57,7 @@ pub(crate) struct Trial {
     /// The row to compare with, by its index.
     pub(crate) compared_with: usize,
     /// A row for each setting, the recorded ones first.
-    pub(crate) settings: Vec<Outcome>,
+    pub(crate) settings: Vec<SettingsOutcome>,
     /// Why settings have no outcome.
     pub(crate) left_out: Vec<String>,
     /// The best settings, in words.
@@ -89,7 +89,7 @@ impl SelfCheck {
 
 /// The outcome of settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Outcome {
+pub(crate) struct SettingsOutcome {
     /// As in `PYTORCH_CUDA_ALLOC_CONF`; empty for the defaults.
     pub(crate) settings: String,
     /// True if earlier memory was allocated in its recorded segments.
@@ -108,7 +108,7 @@ pub(crate) struct Outcome {
     pub(crate) new_failed_requests: usize,
 }
 
-impl Outcome {
+impl SettingsOutcome {
     /// Its settings in a sentence.
     fn name(&self) -> &str {
         if self.settings.is_empty() { "the defaults" } else { &self.settings }
@@ -118,12 +118,12 @@ impl Outcome {
 impl Trial {
     /// The row that others are compared with.
     #[must_use]
-    pub(crate) fn base(&self) -> Option<&Outcome> {
+    pub(crate) fn base(&self) -> Option<&SettingsOutcome> {
         self.settings.get(self.compared_with)
     }
 
     /// The settings other than the recorded ones under which every request fitted that did so in the recording.
-    pub(crate) fn fitting(&self) -> impl Iterator<Item = &Outcome> {
+    pub(crate) fn fitting(&self) -> impl Iterator<Item = &SettingsOutcome> {
         self.settings.iter().skip(self.compared_with + 1).filter(|outcome| outcome.new_failed_requests == 0)
     }
 }
@@ -145,7 +145,7 @@ pub(crate) fn advice(study: &SettingsStudy, trial: &Trial) -> String {
     };
     if trial.failed_requests > 0 {
         let avoiding = trial.fitting().filter(|outcome| outcome.failed_requests_avoided == trial.failed_requests);
-        let avoiding: Vec<&str> = avoiding.map(Outcome::name).collect();
+        let avoiding: Vec<&str> = avoiding.map(SettingsOutcome::name).collect();
         let (errors, are) = match trial.failed_requests {
             1 => ("the recorded out-of-memory error".to_owned(), "is"),
             many => (format!("all {many} recorded out-of-memory errors"), "are"),

@@ -6,12 +6,12 @@ pub(super) mod history;
 pub(super) mod pickle;
 
 use ptmem::device::DeviceId;
-use ptmem::replay::{self, Wanted};
+use ptmem::replay::{self, WantedResults};
 use ptmem::snapshot::{self, Snapshot};
 use ptmem::stack::{GroupBy, Grouper, Rules};
 
-use super::recording::Error;
-use super::{Earlier, Recording, curve, pinned};
+use super::recording::RepeatError;
+use super::{Earlier, RequestHistory, curve, pinned};
 use history::{A, B, C, MIB, event, file, frames, free, oom, segment};
 use pickle::Value;
 
@@ -33,11 +33,12 @@ fn story() -> Snapshot {
     read(file(vec![first, segment(B, &[(40 * MIB, true)])], events))
 }
 
-fn recording(snapshot: &Snapshot) -> Result<Recording, Error> {
+fn recording(snapshot: &Snapshot) -> Result<RequestHistory, RepeatError> {
     let device = &snapshot.devices[&DeviceId::FIRST];
     let replay =
-        replay::run_with(snapshot, DeviceId::FIRST, device, Wanted { layout: true, ..Wanted::default() }).unwrap();
-    Recording::new(snapshot, device, &replay)
+        replay::run_with(snapshot, DeviceId::FIRST, device, WantedResults { layout: true, ..WantedResults::default() })
+            .unwrap();
+    RequestHistory::new(snapshot, device, &replay)
 }
 
 fn requests(snapshot: &Snapshot, how: Earlier) -> String {
@@ -61,7 +62,7 @@ fn requests_are_those_of_the_recording_after_the_memory_from_before() {
     );
     let recorded = format!("a 2 {} 0 0\nf 1\ne\na 3 {} 0 0\na 4 {} 0 0\no {} 0 0\n", mib(3), mib(7), mib(40), mib(64));
     assert_eq!(whole, before + &recorded);
-    let Recording { streams, private_pools, reserved_before, held_before, capacity, .. } =
+    let RequestHistory { streams, private_pools, reserved_before, held_before, capacity, .. } =
         recording(&snapshot).unwrap();
     assert_eq!((streams, private_pools), (1, 0));
     // Reserved when memory ran out, and what the device had free: the events say 3 MiB.
@@ -107,7 +108,7 @@ fn segments_that_made_room_for_a_request_tell_the_memory_of_the_device() {
 fn a_history_without_requests_is_refused() {
     let state = read(file(vec![segment(A, &[(2 * MIB, true)])], Vec::new()));
     let refused = recording;
-    assert_eq!(refused(&state).unwrap_err(), Error::NoHistory);
+    assert_eq!(refused(&state).unwrap_err(), RepeatError::NoHistory);
     let twice = ["alloc", "alloc"].map(|action| event(action, A, 20 * MIB));
     let without_frees = read(file(vec![segment(A, &[(20 * MIB, true)])], twice.to_vec()));
     let expected = "the recorded requests are not complete: the history has allocations but no frees (skip_actions?), so the peak \
@@ -123,8 +124,13 @@ fn a_history_without_requests_is_refused() {
 fn blocks_pin_segments_that_are_mostly_free() {
     let snapshot = story();
     let device = &snapshot.devices[&DeviceId::FIRST];
-    let replay =
-        replay::run_with(&snapshot, DeviceId::FIRST, device, Wanted { layout: true, ..Wanted::default() }).unwrap();
+    let replay = replay::run_with(
+        &snapshot,
+        DeviceId::FIRST,
+        device,
+        WantedResults { layout: true, ..WantedResults::default() },
+    )
+    .unwrap();
     let grouper = Grouper::new(&snapshot.tables, GroupBy::default(), &Rules::default());
     let found = pinned(&snapshot, device, &replay, &grouper).unwrap();
     // The peak is that of both segments, after the last block.

@@ -1,26 +1,31 @@
 //! The private pools of segments that went before the dump.
 
 use ptmem::device::DeviceId;
-use ptmem::replay::{self, Wanted};
+use ptmem::replay::{self, WantedResults};
 use ptmem::snapshot;
 
-use super::requests::Request;
+use super::requests::AllocatorRequest;
 use super::tests::history::{A, B, C, KIB, MIB, event, file, free, pool, segment};
 use super::tests::pickle::Value;
-use super::{Earlier, Recording};
+use super::{Earlier, RequestHistory};
 
-fn requests(segments: Vec<Value>, events: Vec<Value>) -> Vec<Request> {
+fn requests(segments: Vec<Value>, events: Vec<Value>) -> Vec<AllocatorRequest> {
     let snapshot = snapshot::read(&file(segments, events)[..]).unwrap();
     let device = &snapshot.devices[&DeviceId::FIRST];
-    let replay =
-        replay::run_with(&snapshot, DeviceId::FIRST, device, Wanted { layout: true, ..Wanted::default() }).unwrap();
-    Recording::new(&snapshot, device, &replay).unwrap().requests(Earlier::AsRecorded, false)
+    let replay = replay::run_with(
+        &snapshot,
+        DeviceId::FIRST,
+        device,
+        WantedResults { layout: true, ..WantedResults::default() },
+    )
+    .unwrap();
+    RequestHistory::new(&snapshot, device, &replay).unwrap().requests(Earlier::AsRecorded, false)
 }
 
 /// The pools from which blocks are served, in order.
-fn pools(requests: &[Request]) -> Vec<usize> {
+fn pools(requests: &[AllocatorRequest]) -> Vec<usize> {
     let lanes = requests.iter().filter_map(|request| match request {
-        Request::Allocate { lane, .. } => Some(lane.pool),
+        AllocatorRequest::Allocate { lane, .. } => Some(lane.pool),
         _ => None,
     });
     lanes.collect()
@@ -87,10 +92,10 @@ fn a_pool_goes_with_blocks_in_use_if_no_request_follows() {
     let end = vec![private(&[(10 * MIB, true), (10 * MIB, false)]), of_default.clone()];
     let found = requests(end, events.clone());
     assert_eq!(pools(&found), [1, 1, 0]);
-    assert!(found.contains(&Request::Drop(1)), "{found:?}");
+    assert!(found.contains(&AllocatorRequest::Drop(1)), "{found:?}");
     events.push(event("alloc", A + 10 * MIB, 9 * MIB));
     let end = vec![private(&[(10 * MIB, true), (9 * MIB, true), (MIB, false)]), of_default];
     let found = requests(end, events);
     assert_eq!(pools(&found), [1, 1, 0, 1]);
-    assert!(!found.contains(&Request::Drop(1)), "{found:?}");
+    assert!(!found.contains(&AllocatorRequest::Drop(1)), "{found:?}");
 }

@@ -12,8 +12,8 @@ use ptmem_trace::trace::Position;
 
 use super::figure::{Figure, Holding};
 use super::growth::{Lives, RowGrowth};
-use super::marks::{Marks, Way};
-use super::share::{Cause, How, Share};
+use super::marks::{Marks, WayToEdit};
+use super::share::{Cause, EditEvidence, EditShare};
 use crate::diff::{Destination, DeviceDiff, Diff, Row, RowKind};
 use crate::patch::{Edit, EditKind, Patch};
 
@@ -37,7 +37,7 @@ impl Diff {
         let marks = Sides::BOTH.map(|&side| Marks::new(profiles.of(side), side, &edits, patch, checkout));
         // A file that was not read may have edits that can matter.
         let only = only(&edits, &marks, diagnostics).filter(|_| is_code_known && patch.unread == 0);
-        let change = Change { edits: &edits, marks: &marks, only, unread: patch.unread as u64, is_code_known };
+        let change = ChangeEdits { edits: &edits, marks: &marks, only, unread: patch.unread as u64, is_code_known };
         for device in devices {
             causes(device, profiles, change);
         }
@@ -46,7 +46,7 @@ impl Diff {
 
 /// The edits of a change, and what is known of them.
 #[derive(Clone, Copy)]
-struct Change<'c, 'p> {
+struct ChangeEdits<'c, 'p> {
     edits: &'c Arc<[Edit]>,
     marks: &'c Sides<Marks<'p>>,
     /// The only edit that can matter, if there is only one.
@@ -90,12 +90,12 @@ fn with_dependencies(edits: &[Edit], versions: Vec<(String, Sides<String>)>) -> 
 }
 
 /// Finds the causes of all figures of a device, and the edits of its rows.
-fn causes(device: &mut DeviceDiff, profiles: &Sides<Profile>, change: Change<'_, '_>) {
+fn causes(device: &mut DeviceDiff, profiles: &Sides<Profile>, change: ChangeEdits<'_, '_>) {
     let Some(lives) = Lives::new(device, profiles) else { return };
     // The first figure at which a row grew decides; the peak, whose rows are listed, comes first.
     let mut of_rows: Vec<Option<Option<usize>>> = vec![None; device.rows.len()];
     for (figure, places) in Figure::grown(device, lives.devices) {
-        let seen = Seen { device, figure, places, change, lives: &lives };
+        let seen = GrowthParts { device, figure, places, change, lives: &lives };
         let cause = seen.cause(&figure.holdings(device, lives.devices, places), &mut of_rows);
         device.causes.push(cause);
     }
@@ -120,21 +120,21 @@ fn through_all(row: &Row, marks: &Marks<'_>) -> Option<usize> {
 
 /// What the growth of a figure is divided by.
 #[derive(Clone, Copy)]
-struct Seen<'s, 'p> {
+struct GrowthParts<'s, 'p> {
     device: &'s DeviceDiff,
     figure: Figure,
     /// Its places on both sides.
     places: Sides<Position>,
-    change: Change<'s, 'p>,
+    change: ChangeEdits<'s, 'p>,
     lives: &'s Lives<'p>,
 }
 
-impl Seen<'_, '_> {
+impl GrowthParts<'_, '_> {
     /// Divides the growth of rows among the edits; `of_rows` gets the edit, if any, of each that is not decided yet.
     fn cause(self, holdings: &[Holding], of_rows: &mut [Option<Option<usize>>]) -> Cause {
         let Self { device, figure, change, .. } = self;
-        let Change { edits, marks, only, unread, is_code_known } = change;
-        let mut sums: BTreeMap<Way, u64> = BTreeMap::new();
+        let ChangeEdits { edits, marks, only, unread, is_code_known } = change;
+        let mut sums: BTreeMap<WayToEdit, u64> = BTreeMap::new();
         let mut shrunk: BTreeMap<usize, u64> = BTreeMap::new();
         let mut largest: BTreeMap<usize, (u64, usize, RowGrowth)> = BTreeMap::new();
         let mut cause = Cause { unread, is_code_known, ..Cause::new(figure, device, Arc::clone(edits), only) };
@@ -183,7 +183,7 @@ impl Seen<'_, '_> {
             let (_, row, growth) = largest.remove(&edit)?;
             let row = (device.rows[row].label.clone(), growth);
             let shrunk = shrunk.get(&edit).copied().unwrap_or_default();
-            let mut share = Share { edit, bytes, ways: BTreeMap::new(), statements: BTreeMap::new(), shrunk, row };
+            let mut share = EditShare { edit, bytes, ways: BTreeMap::new(), statements: BTreeMap::new(), shrunk, row };
             sums.iter().filter(|(way, _)| way.edit == edit).for_each(|(way, bytes)| share.add(*way, *bytes));
             Some(share)
         });
@@ -194,29 +194,31 @@ impl Seen<'_, '_> {
     }
 
     /// The ways from a row to edits, with their bytes.
-    fn attribution(self, holding: &Holding, growth: &RowGrowth, bytes: u64) -> BTreeMap<Way, u64> {
-        let Self { change: Change { edits, marks, is_code_known, .. }, lives, places, .. } = self;
+    fn attribution(self, holding: &Holding, growth: &RowGrowth, bytes: u64) -> BTreeMap<WayToEdit, u64> {
+        let Self { change: ChangeEdits { edits, marks, is_code_known, .. }, lives, places, .. } = self;
         // Without the edits of the code, packages are not alone in question.
         let is_kept = is_code_known && matches!(growth, RowGrowth::Kept(_));
         let kept = if is_kept { beside_frees(holding.row, edits, marks, lives) } else { None };
         let ratios = if *growth == RowGrowth::Larger { lives.ratios(holding.row, places) } else { Vec::new() };
-        let of_ratio =
-            ratios.iter().find_map(|ratios| of_ratios(edits, marks, ratios)).map(|edit| Way::new(edit, How::Ratio));
+        let of_ratio = ratios
+            .iter()
+            .find_map(|ratios| of_ratios(edits, marks, ratios))
+            .map(|edit| WayToEdit::new(edit, EditEvidence::Ratio));
         let of = |stack: StackId| {
             let line = marks.after.line(stack);
             // What a package allocated as before is not kept by it.
-            let own = line.filter(|way| way.how == How::Line || !is_kept);
-            own.or(kept.map(|edit| Way::new(edit, How::Kept)))
+            let own = line.filter(|way| way.how == EditEvidence::Line || !is_kept);
+            own.or(kept.map(|edit| WayToEdit::new(edit, EditEvidence::Kept)))
                 .or(line)
                 .or(of_ratio.filter(|way| edits[way.edit].kind == EditKind::Configuration))
-                .or_else(|| marks.after.scope(stack).map(|edit| Way::new(edit, How::Scope)))
+                .or_else(|| marks.after.scope(stack).map(|edit| WayToEdit::new(edit, EditEvidence::Scope)))
                 // Code has many numbers, of which some fit by chance: an edited function on the way comes first.
                 .or(of_ratio)
         };
         // Each member grew by its part.
         let members = &holding.members;
         let whole: u128 = members.iter().map(|(_, grown)| u128::from(*grown)).sum();
-        let mut parts: BTreeMap<Way, u64> = BTreeMap::new();
+        let mut parts: BTreeMap<WayToEdit, u64> = BTreeMap::new();
         let mut left = bytes;
         for (at, (stack, grown)) in members.iter().enumerate() {
             let part = u128::from(bytes) * u128::from(*grown) / whole;
@@ -232,7 +234,7 @@ impl Seen<'_, '_> {
 }
 
 /// The bytes of each edit.
-fn by_edit(parts: &BTreeMap<Way, u64>) -> BTreeMap<usize, u64> {
+fn by_edit(parts: &BTreeMap<WayToEdit, u64>) -> BTreeMap<usize, u64> {
     let mut edits: BTreeMap<usize, u64> = BTreeMap::new();
     parts.iter().for_each(|(way, bytes)| *edits.entry(way.edit).or_default() += bytes);
     edits
@@ -251,7 +253,7 @@ fn of_ratios(edits: &[Edit], marks: &Sides<Marks<'_>>, ratios: &[f64]) -> Option
 
 /// The edit whose function or package allocated next to most frees of the blocks of a row before.
 fn beside_frees(index: usize, edits: &[Edit], marks: &Sides<Marks<'_>>, lives: &Lives<'_>) -> Option<usize> {
-    let mut votes: BTreeMap<usize, Votes> = BTreeMap::new();
+    let mut votes: BTreeMap<usize, EditVotes> = BTreeMap::new();
     let freed = lives.freed(index);
     let examined = &freed[freed.len().saturating_sub(MOST_FREES)..];
     for life in examined {
@@ -274,7 +276,7 @@ fn beside_frees(index: usize, edits: &[Edit], marks: &Sides<Marks<'_>>, lives: &
 
 /// How often an edited function or package allocates next to a free.
 #[derive(Clone, Copy, Default)]
-struct Votes {
+struct EditVotes {
     /// The frees.
     frees: usize,
     /// An allocation before the free counts twice.

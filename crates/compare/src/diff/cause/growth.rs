@@ -5,7 +5,7 @@ use std::fmt;
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
 use ptmem_snapshot::snapshot::StackId;
-use ptmem_trace::phase::Source;
+use ptmem_trace::phase::PhaseSource;
 use ptmem_trace::profile::{DeviceProfile, Profile};
 use ptmem_trace::trace::{Class, Life, Position};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -184,7 +184,7 @@ fn differing(sizes: &Sides<Vec<u64>>) -> Sides<Vec<u64>> {
 /// The pass or phase of the program at a place.
 fn pass(device: &DeviceProfile, at: Position) -> Option<String> {
     let open = device.phases.all.iter().filter(|phase| phase.window.from < at && at <= phase.window.to);
-    let inner = open.filter(|phase| phase.source == Source::Pass && &*phase.name != "step");
+    let inner = open.filter(|phase| phase.source == PhaseSource::Pass && &*phase.name != "step");
     inner.max_by_key(|phase| phase.depth).map(|phase| phase.name.to_string())
 }
 

@@ -5,41 +5,41 @@ use std::collections::BTreeMap;
 use ptmem_base::sides::Side;
 use ptmem_snapshot::snapshot::{FrameId, StackId};
 use ptmem_trace::profile::Profile;
-use ptmem_trace::stack::{Code, Owner};
+use ptmem_trace::stack::{Owner, SnapshotCode};
 use rustc_hash::FxHashMap;
 
-use super::How;
+use super::EditEvidence;
 use crate::patch::{Edit, EditKind, Patch};
 
 /// The way by which a stack leads to an edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Way {
+pub(super) struct WayToEdit {
     /// The edit, as an index.
     pub(super) edit: usize,
-    pub(super) how: How,
+    pub(super) how: EditEvidence,
     /// The edited statement that the stack passes through, as an index.
     pub(super) statement: Option<usize>,
 }
 
-impl Way {
-    pub(super) fn new(edit: usize, how: How) -> Self {
+impl WayToEdit {
+    pub(super) fn new(edit: usize, how: EditEvidence) -> Self {
         Self { edit, how, statement: None }
     }
 }
 
 /// The edits of a frame, as indices.
 #[derive(Debug, Clone, Copy, Default)]
-struct Mark {
+struct FrameEdits {
     /// Of its line, or of its package.
-    line: Option<Way>,
+    line: Option<WayToEdit>,
     /// Of the function or class around it.
     scope: Option<usize>,
 }
 
 /// The edits of every frame of one side.
 pub(super) struct Marks<'p> {
-    code: Code<'p>,
-    of: Vec<Mark>,
+    code: SnapshotCode<'p>,
+    of: Vec<FrameEdits>,
 }
 
 impl<'p> Marks<'p> {
@@ -59,7 +59,7 @@ impl<'p> Marks<'p> {
 
     /// Whether a frame is in the line, package, function or class of an edit.
     pub(super) fn marks(&self, edit: usize) -> bool {
-        let has = |mark: &Mark| mark.scope == Some(edit) || mark.line.is_some_and(|line| line.edit == edit);
+        let has = |mark: &FrameEdits| mark.scope == Some(edit) || mark.line.is_some_and(|line| line.edit == edit);
         self.of.iter().any(has)
     }
 
@@ -69,7 +69,7 @@ impl<'p> Marks<'p> {
     }
 
     /// The innermost edited line or package that a stack passes through.
-    pub(super) fn line(&self, stack: StackId) -> Option<Way> {
+    pub(super) fn line(&self, stack: StackId) -> Option<WayToEdit> {
         self.code.python(stack).find_map(|frame| self.of[frame.index()].line)
     }
 
@@ -128,17 +128,17 @@ impl<'e> EditsOfSide<'e> {
     }
 
     /// The edits of a frame, given the path of its file in the checkout.
-    fn mark(&self, code: &Code<'_>, frame: FrameId, path: Option<&str>) -> Mark {
+    fn mark(&self, code: &SnapshotCode<'_>, frame: FrameId, path: Option<&str>) -> FrameEdits {
         if code.owner(frame) == Owner::Library {
             let package = code.path(frame).split('/').next().map(normal).unwrap_or_default();
             let edit = self.packages.get(&package).copied();
-            return Mark { line: edit.map(|edit| Way::new(edit, How::Package)), scope: None };
+            return FrameEdits { line: edit.map(|edit| WayToEdit::new(edit, EditEvidence::Package)), scope: None };
         }
         if let Some(edit) = self.whole_around(code.path(frame)) {
-            return Mark { line: Some(Way::new(edit, How::Package)), scope: None };
+            return FrameEdits { line: Some(WayToEdit::new(edit, EditEvidence::Package)), scope: None };
         }
         let of_file = path.and_then(|path| self.files.get(path));
-        let (Some(line), Some(of_file)) = (code.line(frame), of_file) else { return Mark::default() };
+        let (Some(line), Some(of_file)) = (code.line(frame), of_file) else { return FrameEdits::default() };
         let mut lines: Option<(u32, usize, usize)> = None;
         let mut scopes: Option<(u32, bool, usize)> = None;
         for &(index, edit) in of_file {
@@ -155,8 +155,9 @@ impl<'e> EditsOfSide<'e> {
                 scopes = scopes.filter(|&least| least <= found).or(Some(found));
             }
         }
-        let line = lines.map(|(_, edit, statement)| Way { edit, how: How::Line, statement: Some(statement) });
-        Mark { line, scope: scopes.map(|(_, _, edit)| edit) }
+        let line =
+            lines.map(|(_, edit, statement)| WayToEdit { edit, how: EditEvidence::Line, statement: Some(statement) });
+        FrameEdits { line, scope: scopes.map(|(_, _, edit)| edit) }
     }
 
     /// The archive, notebook or submodule that a path lies in, or which it is.

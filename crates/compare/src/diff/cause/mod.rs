@@ -9,4 +9,4 @@ mod share;
 mod words;
 
 pub use figure::{Figure, Grown};
-pub use share::{Cause, How, Lead, Share};
+pub use share::{Cause, EditEvidence, EditShare, Lead};

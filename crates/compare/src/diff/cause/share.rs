@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use super::figure::Figure;
 use super::growth::RowGrowth;
-use super::marks::Way;
+use super::marks::WayToEdit;
 use crate::diff::DeviceDiff;
 use crate::patch::Edit;
 
 /// How growth leads to an edit, the surest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
-pub enum How {
+pub enum EditEvidence {
     /// Its stacks pass through the edited line.
     Line,
     /// They pass through the package.
@@ -26,7 +26,7 @@ pub enum How {
     Kept,
 }
 
-impl How {
+impl EditEvidence {
     /// Its name in machine-readable output.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -36,13 +36,13 @@ impl How {
 
 /// The share of an edit.
 #[derive(Debug, Clone)]
-pub struct Share {
+pub struct EditShare {
     /// The edit, as an index into [`Cause::edits`].
     pub edit: usize,
     /// Bytes of the growth.
     pub bytes: u64,
     /// How they lead to it, with the bytes of each way.
-    pub ways: BTreeMap<How, u64>,
+    pub ways: BTreeMap<EditEvidence, u64>,
     /// Bytes by the edited statement that their stacks pass through, as indices into [`Edit::statements`].
     pub statements: BTreeMap<usize, u64>,
     /// Bytes by which rows shrank that lead to it.
@@ -51,9 +51,9 @@ pub struct Share {
     pub row: (String, RowGrowth),
 }
 
-impl Share {
+impl EditShare {
     /// Adds bytes that lead to its edit.
-    pub(super) fn add(&mut self, way: Way, bytes: u64) {
+    pub(super) fn add(&mut self, way: WayToEdit, bytes: u64) {
         *self.ways.entry(way.how).or_default() += bytes;
         way.statement.into_iter().for_each(|at| *self.statements.entry(at).or_default() += bytes);
     }
@@ -74,7 +74,7 @@ pub struct Cause {
     /// Those that can matter, and those that have a share.
     pub edits: Arc<[Edit]>,
     /// Those with the largest growth less what shrank first.
-    pub shares: Vec<Share>,
+    pub shares: Vec<EditShare>,
     /// Bytes by which rows grew.
     pub grown: u64,
     /// Those that lead to no edit.
@@ -99,20 +99,20 @@ pub struct Lead<'c> {
     /// The edit, as an index into [`Cause::edits`].
     pub edit: usize,
     /// Its share, if it has one.
-    pub share: Option<&'c Share>,
+    pub share: Option<&'c EditShare>,
     /// True if less than half of the growth leads to it, and it is named because no other edit can matter.
     pub is_inferred: bool,
 }
 
 impl Cause {
     /// The shares of other edits than one that are worth a word.
-    pub(super) fn rest(&self, edit: usize) -> impl Iterator<Item = &Share> {
+    pub(super) fn rest(&self, edit: usize) -> impl Iterator<Item = &EditShare> {
         self.shares.iter().filter(move |share| share.edit != edit && share.bytes > self.grown / 100)
     }
 
     /// The other edits that can matter, but for one: those without a share, and those with one that is not worth a word.
     pub(super) fn others_than(&self, edit: usize) -> impl Iterator<Item = &Edit> {
-        let is_small = move |share: &&Share| share.edit != edit && share.bytes <= self.grown / 100;
+        let is_small = move |share: &&EditShare| share.edit != edit && share.bytes <= self.grown / 100;
         let small = self.shares.iter().filter(is_small).map(|share| &self.edits[share.edit]);
         let others = self.others().filter(move |other| !std::ptr::eq(*other, &raw const self.edits[edit]));
         small.filter(|edit| edit.can_matter()).chain(others)
@@ -135,7 +135,7 @@ impl Cause {
 
     /// True if the stacks of nearly all of the growth pass through edited lines.
     fn is_explained_by_lines(&self) -> bool {
-        let of_lines = self.shares.iter().filter_map(|share| share.ways.get(&How::Line));
+        let of_lines = self.shares.iter().filter_map(|share| share.ways.get(&EditEvidence::Line));
         self.grown > 0 && of_lines.sum::<u64>() >= self.grown - self.grown / 100
     }
 

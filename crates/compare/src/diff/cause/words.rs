@@ -7,10 +7,10 @@ use ptmem_base::text::count;
 use ptmem_base::units::Size;
 
 use super::growth::RowGrowth;
-use super::share::{Cause, How, Share};
+use super::share::{Cause, EditEvidence, EditShare};
 use crate::patch::{Edit, EditKind};
 
-/// What [`How::Kept`] says of blocks.
+/// What [`EditEvidence::Kept`] says of blocks.
 const KEPT: &str = "is in blocks that the before frees sooner, mostly next to allocations";
 
 /// Edits that are named in a sentence.
@@ -101,7 +101,7 @@ impl Cause {
     }
 
     /// An edit after its part of the growth.
-    fn named(&self, share: &Share) -> String {
+    fn named(&self, share: &EditShare) -> String {
         format!("{}: {}", self.percent(share.bytes), self.edits[share.edit].words())
     }
 
@@ -125,14 +125,14 @@ impl Cause {
     }
 
     /// How its bytes lead to an edit: those that pass through an edited line pass through its function, too.
-    fn through(&self, share: &Share) -> String {
+    fn through(&self, share: &EditShare) -> String {
         let edit = &self.edits[share.edit];
         let mut ways = share.ways.clone();
-        if ways.contains_key(&How::Scope) {
-            let line = ways.remove(&How::Line).unwrap_or(0);
-            *ways.entry(How::Scope).or_default() += line;
+        if ways.contains_key(&EditEvidence::Scope) {
+            let line = ways.remove(&EditEvidence::Line).unwrap_or(0);
+            *ways.entry(EditEvidence::Scope).or_default() += line;
         }
-        let mut ways: Vec<(How, u64)> = ways.into_iter().collect();
+        let mut ways: Vec<(EditEvidence, u64)> = ways.into_iter().collect();
         ways.sort_by_key(|&(_, bytes)| Reverse(bytes));
         let several = ways.len() > 1;
         let phrases = ways.iter().enumerate().map(|(at, &(how, bytes))| {
@@ -188,9 +188,9 @@ impl Cause {
     }
 }
 
-impl How {
+impl EditEvidence {
     /// It in words; the edit is not repeated where it was named just before.
-    fn words(self, edit: &Edit, share: &Share, is_known: bool) -> String {
+    fn words(self, edit: &Edit, share: &EditShare, is_known: bool) -> String {
         let (place, scope) = (edit.place(), edit.scope.as_deref().unwrap_or("the module"));
         let change = edit.change();
         match (self, is_known) {
@@ -214,7 +214,7 @@ impl How {
     }
 }
 
-impl Share {
+impl EditShare {
     /// The lines of the edited statement that most of its bytes pass through.
     fn lines(&self, edit: &Edit) -> String {
         let lines = self.statement().map(|at| &edit.statements.after[at].lines);

@@ -7,11 +7,11 @@ use std::ops::{Add, AddAssign, Range};
 use ptmem_snapshot::snapshot::{FrameId, StackId, StringId};
 use ptmem_trace::profile::{Held, Identity, identity};
 use ptmem_trace::replay::{Origin, Position};
-use ptmem_trace::stack::{Code, CppDigest, Grouper, Key};
+use ptmem_trace::stack::{CppDigest, Grouper, Key, SnapshotCode};
 use ptmem_trace::trace::Class;
 use rustc_hash::FxHashMap;
 
-use super::{DeviceSteps, FEWEST, Judged, rounded};
+use super::{DeviceSteps, FEWEST, TrustedSteps, rounded};
 use crate::leak::{Leak, LeakMetric, LeakOptions, proportion};
 
 /// The identity of blocks: their stack, and the tag that they are grouped by.
@@ -50,7 +50,7 @@ fn request(class: &Class) -> u64 {
 }
 
 /// Blocks of one identity that steps allocate.
-struct Blocks {
+struct StepBlocks {
     /// The class of one of them.
     class: Class,
     /// The longest, in steps, that one lives that is freed.
@@ -71,7 +71,7 @@ struct LeftBlock {
 }
 
 /// The blocks that steps leave behind, by their stacks.
-pub(super) struct LeftBlocks(FxHashMap<Attribution, Blocks>);
+pub(super) struct LeftBlocks(FxHashMap<Attribution, StepBlocks>);
 
 impl DeviceSteps<'_> {
     fn attribution(&self, class: &Class) -> Attribution {
@@ -89,7 +89,7 @@ impl DeviceSteps<'_> {
             let Some(step) = steps.at(life.born) else { continue };
             let class = self.device.trace.classes[life.class as usize];
             let of = blocks.entry(self.attribution(&class));
-            let of = of.or_insert_with(|| Blocks { class, lifetime: 0, left: Vec::new(), collected: Vec::new() });
+            let of = of.or_insert_with(|| StepBlocks { class, lifetime: 0, left: Vec::new(), collected: Vec::new() });
             let until = if life.born > end { dump } else { end };
             let is_collected = collected.binary_search(&life.born).is_ok();
             if until < life.freed {
@@ -103,7 +103,7 @@ impl DeviceSteps<'_> {
     }
 
     /// The memory that the steps leave behind, by the group of its stacks, and apart from that what cycles hold.
-    pub(super) fn left_behind<'l>(&'l self, blocks: &'l LeftBlocks) -> BTreeMap<(LeakMetric, Key), Left<'l>> {
+    pub(super) fn left_behind<'l>(&'l self, blocks: &'l LeftBlocks) -> BTreeMap<(LeakMetric, Key), LeftMemory<'l>> {
         let replaced = Replaced::new(self);
         let mut groups = BTreeMap::new();
         for (attribution, blocks) in &blocks.0 {
@@ -117,22 +117,23 @@ impl DeviceSteps<'_> {
     /// Adds what one stack left behind.
     fn add_left<'l>(
         &'l self,
-        groups: &mut BTreeMap<(LeakMetric, Key), Left<'l>>,
+        groups: &mut BTreeMap<(LeakMetric, Key), LeftMemory<'l>>,
         metric: LeakMetric,
         attribution: Attribution,
-        blocks: &Blocks,
+        blocks: &StepBlocks,
         by_step: &'l [LeftBlock],
         replaced: &Replaced,
     ) {
         let &Self { grouper, judged, options, .. } = self;
-        let &Blocks { class, lifetime, .. } = blocks;
+        let &StepBlocks { class, lifetime, .. } = blocks;
         let origin = class.origin;
         if by_step.is_empty() || origin.stack().is_some_and(|stack| is_state_of_optimizer(grouper.code(), stack)) {
             return;
         }
         let identity = identity(&class, grouper);
         let classes = &self.device.trace.classes;
-        let left = groups.entry((metric, identity.key.clone())).or_insert_with(|| Left::new(metric, identity, classes));
+        let left =
+            groups.entry((metric, identity.key.clone())).or_insert_with(|| LeftMemory::new(metric, identity, classes));
         left.end += sum(by_step, classes).held;
         // Those of the last steps may still be freed as the others were.
         let until = judged.until(lifetime);
@@ -149,7 +150,7 @@ impl DeviceSteps<'_> {
 }
 
 /// The memory that one group of stacks left behind.
-pub(super) struct Left<'l> {
+pub(super) struct LeftMemory<'l> {
     pub(super) metric: LeakMetric,
     pub(super) identity: Identity,
     classes: &'l [Class],
@@ -167,7 +168,7 @@ fn sum(blocks: &[LeftBlock], classes: &[Class]) -> Kept {
 }
 
 /// The frames of a stack in words, those of Python first. The numbers of stacks depend on the order in which a file has them.
-fn contents<'t>(code: &Code<'t>, stack: StackId) -> [Vec<(&'t str, i128, &'t str)>; 2] {
+fn contents<'t>(code: &SnapshotCode<'t>, stack: StackId) -> [Vec<(&'t str, i128, &'t str)>; 2] {
     let tables = code.tables();
     let python: Vec<FrameId> = code.python(stack).collect();
     [&*python, tables.stack(stack)].map(|frames| {
@@ -208,7 +209,7 @@ fn has_period(steps: &[(usize, Kept)], judged: Range<usize>) -> bool {
 }
 
 /// True if an optimizer makes its state there, once for each parameter, however many steps that takes.
-fn is_state_of_optimizer(code: &Code<'_>, stack: StackId) -> bool {
+fn is_state_of_optimizer(code: &SnapshotCode<'_>, stack: StackId) -> bool {
     code.python(stack).any(|frame| code.function(frame) == "_init_group" && code.file(frame).contains("torch/optim/"))
 }
 
@@ -250,7 +251,7 @@ impl Replaced {
     }
 }
 
-impl<'l> Left<'l> {
+impl<'l> LeftMemory<'l> {
     fn new(metric: LeakMetric, identity: Identity, classes: &'l [Class]) -> Self {
         Self {
             metric,
@@ -273,7 +274,7 @@ impl<'l> Left<'l> {
     }
 
     /// Its stacks, the one that left most first, which names it; of equal ones the first by its frames.
-    fn stacks(&self, code: &Code<'_>) -> Vec<StackId> {
+    fn stacks(&self, code: &SnapshotCode<'_>) -> Vec<StackId> {
         let known = self.stacks.iter().filter_map(|(origin, &held)| Some((held, origin.stack()?)));
         let mut stacks: Vec<(Held, StackId)> = known.collect();
         stacks.sort_by_cached_key(|&(held, stack)| (Reverse(held), contents(code, stack)));
@@ -287,7 +288,7 @@ impl<'l> Left<'l> {
     }
 
     /// True if the blocks live for some steps by design, which leaves too few steps to judge them.
-    pub(super) fn is_too_short(&self, judged: Judged) -> bool {
+    pub(super) fn is_too_short(&self, judged: TrustedSteps) -> bool {
         let left = judged.until(self.lifetime).saturating_sub(judged.from);
         self.lifetime > 0 && left < FEWEST && self.steps().len() >= left.max(1)
     }
@@ -300,7 +301,7 @@ impl<'l> Left<'l> {
     }
 
     /// The leak that this is, if it is one.
-    pub(super) fn leak(self, grouper: &Grouper<'_>, judged: Judged, options: &LeakOptions) -> Option<Leak> {
+    pub(super) fn leak(self, grouper: &Grouper<'_>, judged: TrustedSteps, options: &LeakOptions) -> Option<Leak> {
         let until = judged.until(self.lifetime);
         let count = until.checked_sub(judged.from).filter(|&count| count >= FEWEST)?;
         let mut steps: Vec<(usize, Kept)> = self.steps().into_iter().collect();

@@ -8,13 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ptmem_base::diagnostic::Advice;
-use ptmem_trace::phase::steps::{self, BuiltUp, Course, Mark, Steps, Wanted};
+use ptmem_trace::phase::steps::{self, AllocationCourse, BuiltUp, StepMark, Steps, WantedSteps};
 use ptmem_trace::profile::{DeviceProfile, HistoryKind, Identity, Position, Profile, identity};
 use ptmem_trace::stack::{Grouper, Key, tell_apart};
 use ptmem_trace::trace::{Life, Window};
 
-use super::{DeviceLeaks, Failure, Leak, LeakMetric, LeakOptions, Mode, Point, Search, Unclear, sort};
-use left::Left;
+use super::{
+    DeviceLeaks, FailedRequests, Leak, LeakMetric, LeakOptions, Mode, Search, SeriesPoint, UnclearLeaks, sort,
+};
+use left::LeftMemory;
 
 /// By default, the first step is warm-up: caches fill and the optimizer makes its state.
 const WARM_UP: usize = 1;
@@ -45,7 +47,7 @@ pub fn search(profile: &Profile, options: &LeakOptions) -> Search {
         let steps = steps::find(&profile.course(device), &marks, grouper.code(), &options.steps);
         let mut found = match steps.filter(|_| device.has_moves()) {
             Some(steps) => {
-                let judged = Judged::new(&steps, options);
+                let judged = TrustedSteps::new(&steps, options);
                 let lives = device.trace.lives();
                 DeviceSteps { profile, device, lives, steps: &steps, judged, grouper: &grouper, options }.find_leaks()
             }
@@ -60,16 +62,16 @@ pub fn search(profile: &Profile, options: &LeakOptions) -> Search {
             diagnostics.extend(found.add_totals(device.figures.allocated.peak, options));
             diagnostics.extend(cycles::remark(device, &found));
         }
-        found.failure = Failure::new(&device.figures.ooms, device.failed_request.clone(), options);
+        found.failure = FailedRequests::new(&device.figures.ooms, device.failed_request.clone(), options);
         devices.push(found);
     }
     Search::new(Mode::Steps, profile, devices, diagnostics)
 }
 
 /// Why there are no steps.
-fn no_steps(device: &DeviceProfile, marks: &[Mark], wanted: &Wanted) -> String {
+fn no_steps(device: &DeviceProfile, marks: &[StepMark], wanted: &WantedSteps) -> String {
     let pattern = match wanted {
-        Wanted::Named(pattern) if device.figures.history == HistoryKind::Recorded => pattern,
+        WantedSteps::Named(pattern) if device.figures.history == HistoryKind::Recorded => pattern,
         _ => return "the snapshot has no history of allocations; give two or more snapshots".to_owned(),
     };
     let names: BTreeSet<&str> = marks.iter().map(|mark| ptmem_base::text::cut(&mark.name, 64)).collect();
@@ -80,14 +82,14 @@ fn no_steps(device: &DeviceProfile, marks: &[Mark], wanted: &Wanted) -> String {
 
 /// The steps that can show a leak.
 #[derive(Clone, Copy)]
-struct Judged {
+struct TrustedSteps {
     /// The first of them: those before are warm-up.
     from: usize,
     /// The last step, which is none of them: its tensors are still in use.
     last: usize,
 }
 
-impl Judged {
+impl TrustedSteps {
     fn new(steps: &Steps, options: &LeakOptions) -> Self {
         Self { from: options.skip.unwrap_or(WARM_UP), last: steps.steps.len().saturating_sub(1) }
     }
@@ -109,14 +111,14 @@ struct DeviceSteps<'s> {
     device: &'s DeviceProfile,
     lives: Vec<Life>,
     steps: &'s Steps,
-    judged: Judged,
+    judged: TrustedSteps,
     grouper: &'s Grouper<'s>,
     options: &'s LeakOptions,
 }
 
 impl DeviceSteps<'_> {
     /// The allocations of the device. Not kept: beside what steps leave behind they would take most memory.
-    fn course(&self) -> Course {
+    fn course(&self) -> AllocationCourse {
         self.profile.course(self.device)
     }
 
@@ -149,13 +151,13 @@ impl DeviceSteps<'_> {
         found
     }
 
-    fn points(&self) -> Arc<[Point]> {
+    fn points(&self) -> Arc<[SeriesPoint]> {
         let mut borders = self.steps.borders();
         borders.push(self.device.trace.end());
         let windows: Vec<Window> = borders.windows(2).map(|ends| Window { from: ends[0], to: ends[1] }).collect();
         let parts = self.device.trace.parts(&windows);
         let is_reserved_known = self.device.figures.reserved.peak.is_some();
-        let points = self.steps.steps.iter().zip(parts).map(|(step, part)| Point {
+        let points = self.steps.steps.iter().zip(parts).map(|(step, part)| SeriesPoint {
             name: step.name.clone(),
             allocated: Some(part.end.allocated),
             reserved: is_reserved_known.then_some(part.end.reserved),
@@ -167,7 +169,7 @@ impl DeviceSteps<'_> {
 
     /// Requires enough steps, and parts of the history that may be steps; the error is the reason why leaks are not
     /// clear.
-    fn require_steps(&self) -> Result<(), Unclear> {
+    fn require_steps(&self) -> Result<(), UnclearLeaks> {
         if self.judged.count() < FEWEST {
             return Err(format!(
                 "the history has {}, of which {} count (warm-up and the last one do not). {FEWEST} are needed; record \
@@ -179,14 +181,14 @@ impl DeviceSteps<'_> {
         }
         let course = self.course();
         if !self.steps.are_plausible(&course, self.grouper.code()) {
-            return Err(Unclear { lacks_steps: true, ..self.unnamed(&self.no_steps_found(&course)) });
+            return Err(UnclearLeaks { lacks_steps: true, ..self.unnamed(&self.no_steps_found(&course)) });
         }
         Ok(())
     }
 
     /// Why the history has no steps. Where calls are not noted and nothing else allocates, calls of a model look like the layers
     /// of one call.
-    fn no_steps_found(&self, course: &Course) -> String {
+    fn no_steps_found(&self, course: &AllocationCourse) -> String {
         let why = match (&course.called, Steps::recurs_in_calls(course, self.grouper.code())) {
             (Some(module), Some(_)) => format!(
                 "{}, the outermost module, is called {}{}",
@@ -205,11 +207,11 @@ impl DeviceSteps<'_> {
     }
 
     /// A reason, with the ways to name steps: a release without annotations cannot name any.
-    fn unnamed(&self, reason: &str) -> Unclear {
+    fn unnamed(&self, reason: &str) -> UnclearLeaks {
         if self.profile.keeps_annotations {
             let reason =
                 format!("{reason}. Annotate the steps (torch.profiler.record_function), or give two or more snapshots");
-            return Unclear { reason, advice: Some(Advice::NameSteps), lacks_steps: false };
+            return UnclearLeaks { reason, advice: Some(Advice::NameSteps), lacks_steps: false };
         }
         let reason = format!(
             "{reason}. Give two or more snapshots: only PyTorch 2.5 and later keep the names of annotated steps"
@@ -218,7 +220,7 @@ impl DeviceSteps<'_> {
     }
 
     /// The stacks that leak, or the reason why that is not clear.
-    fn leaks(&self, left: BTreeMap<(LeakMetric, Key), Left<'_>>) -> Result<Vec<Leak>, Unclear> {
+    fn leaks(&self, left: BTreeMap<(LeakMetric, Key), LeftMemory<'_>>) -> Result<Vec<Leak>, UnclearLeaks> {
         let leaking = left.values().filter(|left| left.metric == LeakMetric::Allocated);
         let short = leaking.filter(|left| left.is_too_short(self.judged)).map(|left| left.label(self.grouper)).next();
         let leaks = left.into_values().filter_map(|left| left.leak(self.grouper, self.judged, self.options));
@@ -270,7 +272,7 @@ impl DeviceSteps<'_> {
     }
 
     /// Refuses leaks that may belong to something else than steps, where these are a guess.
-    fn require_no_guess(&self, leaks: &[Leak]) -> Result<(), Unclear> {
+    fn require_no_guess(&self, leaks: &[Leak]) -> Result<(), UnclearLeaks> {
         // Memory that came back leaks nothing, whatever the rounds are.
         let leaks: Vec<&Leak> = leaks.iter().filter(|leak| leak.metric == LeakMetric::Allocated).collect();
         let leaked: i128 = leaks.iter().map(|leak| leak.bytes).sum();

@@ -2,11 +2,11 @@
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::units::Size;
-use ptmem_trace::phase::steps::How;
+use ptmem_trace::phase::steps::FoundBy;
 
 use super::{FEWEST, rounded};
 use crate::leak::trend::rises;
-use crate::leak::{DeviceLeaks, Leak, LeakMetric, LeakOptions, Mode, Point, fragmentation_grows};
+use crate::leak::{DeviceLeaks, Leak, LeakMetric, LeakOptions, Mode, SeriesPoint, fragmentation_grows};
 
 impl DeviceLeaks {
     /// Adds the growth of the totals, and returns remarks on it. `peak` is that of allocated bytes.
@@ -21,11 +21,11 @@ impl DeviceLeaks {
     /// remark alone where the steps are nothing but equal parts of the history, in which something may be built up, and
     /// where the steps need the pool.
     fn add_fragmentation(&mut self, options: &LeakOptions) -> Option<Diagnostic> {
-        let leak = self.fragmentation(Point::active, options)?;
+        let leak = self.fragmentation(SeriesPoint::active, options)?;
         let remark = fragmentation_grows(self.device, self.noun(Mode::Steps), &leak);
         // Memory that steps of growing size leave free at their end is used within them.
         let unneeded = self.fragmentation(|point| point.active_peak, options);
-        if self.how != Some(How::Windows) && self.counted().len() > FEWEST && unneeded.is_some() {
+        if self.how != Some(FoundBy::Windows) && self.counted().len() > FEWEST && unneeded.is_some() {
             self.leaks.push(leak);
         }
         Some(remark)
@@ -72,13 +72,13 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn named() -> How {
-        How::Named("step".to_owned())
+    fn named() -> FoundBy {
+        FoundBy::Named("step".to_owned())
     }
 
     /// Steps that leave 100 MiB behind in a pool that grows by 8 MiB with each, and need this many MiB beside the growth.
-    fn device(how: How, steps: u64, needed: fn(u64) -> u64) -> DeviceLeaks {
-        let points = (0..steps).map(|step| Point {
+    fn device(how: FoundBy, steps: u64, needed: fn(u64) -> u64) -> DeviceLeaks {
+        let points = (0..steps).map(|step| SeriesPoint {
             name: step.to_string().as_str().into(),
             allocated: Some(100 * MIB),
             reserved: Some((200 + 8 * step) * MIB),
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_pool_that_may_be_needed_is_worth_a_remark_alone() {
         assert_eq!(found(device(named(), 9, |step| 180 + 8 * step)), (Vec::new(), 1), "it is needed");
-        assert_eq!(found(device(How::Windows, 9, |_| 180)), (Vec::new(), 1), "equal parts may build something up");
+        assert_eq!(found(device(FoundBy::Windows, 9, |_| 180)), (Vec::new(), 1), "equal parts may build something up");
         assert_eq!(found(device(named(), 5, |_| 180)), (Vec::new(), 1), "three steps are few");
         assert_eq!(found(device(named(), 6, |_| 180)), (vec![8 << 20], 1));
     }
@@ -128,7 +128,7 @@ mod tests {
     fn remarks(more: u64, leaks: &[i128]) -> usize {
         let mut device = device(named(), 9, |_| 180);
         for (step, point) in (0_u64..).zip(Arc::make_mut(&mut device.points)) {
-            *point = Point { allocated: Some((1000 + more * step) * MIB), reserved: None, ..point.clone() };
+            *point = SeriesPoint { allocated: Some((1000 + more * step) * MIB), reserved: None, ..point.clone() };
         }
         device.leaks = leaks.iter().map(|&bytes| Leak { bytes, ..Leak::default() }).collect();
         device.add_totals(None, &LeakOptions::default()).len()

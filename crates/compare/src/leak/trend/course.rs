@@ -40,13 +40,13 @@ fn noise(values: &[f64]) -> f64 {
 }
 
 /// A series that is cut into pieces.
-pub(super) struct Course {
+pub(super) struct PiecewiseSeries {
     values: Vec<f64>,
     pub(super) noise: f64,
     tolerance: f64,
 }
 
-impl Course {
+impl PiecewiseSeries {
     /// The course of values. Those that differ by less than an eighth of the growth that counts, `least` bytes, are the
     /// same.
     pub(super) fn new(values: &[u64], least: u64) -> Self {
@@ -92,7 +92,7 @@ impl Course {
 
     /// The slope of the line that fits values best.
     fn slope(&self, range: Range<usize>) -> f64 {
-        let mut sums = Sums::default();
+        let mut sums = RunningSums::default();
         self.values[range].iter().rev().for_each(|&value| sums.put_before(value));
         sums.slope()
     }
@@ -108,7 +108,7 @@ impl Course {
         let mut last = vec![0; count + 1];
         for to in 1..=count {
             // From the end on, so that every piece is one value longer than the one before.
-            let mut sums = Sums::default();
+            let mut sums = RunningSums::default();
             let mut best = f64::INFINITY;
             for from in (0..to).rev() {
                 sums.put_before(self.values[from]);
@@ -134,7 +134,7 @@ impl Course {
 
 /// Running sums of the fit of a line, around means so that large values lose no digits.
 #[derive(Default)]
-struct Sums {
+struct RunningSums {
     count: f64,
     mean_x: f64,
     mean_y: f64,
@@ -143,7 +143,7 @@ struct Sums {
     yy: f64,
 }
 
-impl Sums {
+impl RunningSums {
     /// Adds a value one step before the others.
     fn put_before(&mut self, y: f64) {
         let x = -self.count;

@@ -10,7 +10,7 @@ mod tests;
 
 use ptmem_base::units::approximate;
 
-use self::course::Course;
+use self::course::PiecewiseSeries;
 
 /// The course of a series since it last changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ const SURE_OF_FEW: f64 = 2.2;
 /// Indices of the values at which a series begins another course; differences far below `least` bytes do not count.
 pub fn course_changes(values: &[u64], least: u64) -> Vec<usize> {
     let first = values.len().saturating_sub(MOST_VALUES);
-    Course::new(&values[first..], least).begins().iter().skip(1).map(|begin| first + begin).collect()
+    PiecewiseSeries::new(&values[first..], least).begins().iter().skip(1).map(|begin| first + begin).collect()
 }
 
 impl Trend {
@@ -69,7 +69,7 @@ impl Trend {
     /// continues in a `share` of the steps, from 0 to 1.
     pub fn of(values: &[u64], least: u64, share: f64) -> Option<Self> {
         let first = values.len().saturating_sub(MOST_VALUES);
-        let course = Course::new(&values[first..], least);
+        let course = PiecewiseSeries::new(&values[first..], least);
         let since = first + course.start();
         let trend = Self::of_tail(since, values)?;
         let is_steady = trend.gained >= i128::from(least.max(1))

@@ -29,7 +29,7 @@ struct Elf<'a> {
 
 /// Parts of a section header that are needed.
 #[derive(Clone, Copy)]
-struct Section {
+struct CubinSection {
     name: usize,
     offset: usize,
     size: usize,
@@ -71,16 +71,16 @@ impl<'a> Elf<'a> {
         Some(Self { names, ..unnamed })
     }
 
-    fn section(&self, index: usize) -> Option<Section> {
+    fn section(&self, index: usize) -> Option<CubinSection> {
         let header = self.sections.get(index.checked_mul(Self::HEADER)?..)?;
-        Some(Section {
+        Some(CubinSection {
             name: number::<4>(header, 0)?,
             offset: number::<8>(header, 24)?,
             size: number::<8>(header, 32)?,
         })
     }
 
-    fn find(&self, prefix: &str, name: &CStr) -> Option<Section> {
+    fn find(&self, prefix: &str, name: &CStr) -> Option<CubinSection> {
         let count = self.sections.len() / Self::HEADER;
         (0..count).filter_map(|index| self.section(index)).find(|section| {
             let found = self.bytes.get(self.names.saturating_add(section.name)..).unwrap_or_default();
@@ -112,7 +112,7 @@ impl<'a> Elf<'a> {
     }
 
     /// Name and contents of the section with information about a kernel. None for all other sections.
-    fn information(&self, section: Section) -> Option<(&'a [u8], &'a [u8])> {
+    fn information(&self, section: CubinSection) -> Option<(&'a [u8], &'a [u8])> {
         let name = self.bytes.get(self.names.checked_add(section.name)?..)?.strip_prefix(INFORMATION.as_bytes())?;
         Some((name, self.bytes.get(section.offset..section.offset.checked_add(section.size)?)?))
     }

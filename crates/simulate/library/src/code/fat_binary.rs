@@ -25,14 +25,14 @@ const LARGEST: usize = 1 << 30;
 
 /// Code for one kind of card.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct CardCode<'a> {
     capability: i32,
     flags: u64,
     code: &'a [u8],
     unpacked: usize,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> CardCode<'a> {
     fn is_for_one_capability(&self) -> bool {
         self.flags & FOR_ONE_CAPABILITY != 0
     }
@@ -69,7 +69,7 @@ fn at(wrapper: In<u8>) -> Option<&'static [u8]> {
 }
 
 /// Machine code in a fat binary. `None` if an entry points outside of it.
-fn entries(bytes: &[u8]) -> Option<Vec<Entry<'_>>> {
+fn entries(bytes: &[u8]) -> Option<Vec<CardCode<'_>>> {
     let mut rest = bytes.get(number_at::<2>(bytes, 6)? as usize..)?;
     let mut found = Vec::new();
     while !rest.is_empty() {
@@ -78,7 +78,7 @@ fn entries(bytes: &[u8]) -> Option<Vec<Entry<'_>>> {
         if number_at::<2>(rest, 0)? == MACHINE_CODE {
             let packed = number_at::<4>(rest, 16)? as usize;
             let size = if packed > 0 { packed } else { padded };
-            found.push(Entry {
+            found.push(CardCode {
                 capability: number_at::<4>(rest, 28)? as i32,
                 flags: number_at::<8>(rest, 40)?,
                 code: rest.get(header..)?.get(..size)?,
@@ -108,7 +108,7 @@ pub(crate) fn parameters(wrapper: In<u8>) -> Option<cubin::ParametersByName> {
 }
 
 /// Machine code in the bytes of a fat binary, the newest and most specific first.
-pub(crate) fn entries_by_choice(bytes: &[u8]) -> Option<Vec<Entry<'_>>> {
+pub(crate) fn entries_by_choice(bytes: &[u8]) -> Option<Vec<CardCode<'_>>> {
     let mut entries = entries(bytes)?;
     entries.sort_by_key(|entry| core::cmp::Reverse((entry.capability, entry.is_for_one_capability())));
     Some(entries)

@@ -6,7 +6,7 @@ use super::noted;
 use crate::calls::calls;
 use crate::cuda_error::CudaError;
 use crate::device::{self, thread};
-use crate::ffi::{Answer, Out};
+use crate::ffi::{Out, StaticText};
 use crate::streams;
 use crate::version;
 
@@ -57,15 +57,15 @@ calls! { CudaError;
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cudaGetErrorName(code: i32) -> Answer {
+pub extern "C" fn cudaGetErrorName(code: i32) -> StaticText {
     described(code, CudaError::runtime_name)
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cudaGetErrorString(code: i32) -> Answer {
+pub extern "C" fn cudaGetErrorString(code: i32) -> StaticText {
     described(code, CudaError::description)
 }
 
-fn described(code: i32, words: fn(CudaError) -> &'static CStr) -> Answer {
+fn described(code: i32, words: fn(CudaError) -> &'static CStr) -> StaticText {
     CudaError::from_code(code).map_or(c"unrecognized error code", words).into()
 }

@@ -4,7 +4,7 @@ use super::noted;
 use crate::calls::calls;
 use crate::cuda_error::CudaError;
 use crate::ffi::{Handle, Out};
-use crate::ledger::{self, Fact};
+use crate::ledger::{self, CountedFact};
 use crate::streams;
 
 /// Time between any two events. It is long, so that code that repeats a measurement until it is long enough
@@ -23,7 +23,7 @@ calls! { CudaError;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaEventElapsedTime(milliseconds: Out<f32>, _start: Handle, _end: Handle) -> CudaError {
-    ledger::count(Fact::ElapsedTimes);
+    ledger::count(CountedFact::ElapsedTimes);
     milliseconds.set(MILLISECONDS);
     CudaError::Success
 }

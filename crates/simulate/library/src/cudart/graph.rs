@@ -6,7 +6,7 @@ use crate::cuda_error::CudaError;
 use crate::ffi::{Handle, Opaque, Out};
 use crate::handles::new_handle;
 use crate::kernels;
-use crate::ledger::{self, Fact};
+use crate::ledger::{self, CountedFact};
 use crate::streams;
 use crate::version;
 
@@ -62,7 +62,7 @@ pub extern "C" fn cudaGraphInstantiateWithFlags(executable: Out<Handle>, graph: 
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGraphLaunch(_executable: Handle, stream: Handle) -> CudaError {
-    ledger::count(Fact::GraphLaunches);
+    ledger::count(CountedFact::GraphLaunches);
     kernels::replayed();
     noted(streams::capture(stream).map(|_| ()))
 }

@@ -9,7 +9,7 @@ use crate::cuda_error::CudaError;
 use crate::device::{LaunchConfiguration, thread};
 use crate::ffi::{Handle, In, Opaque, Out, Text};
 use crate::kernels;
-use crate::ledger::{self, Fact};
+use crate::ledger::{self, CountedFact};
 use crate::streams;
 use crate::version;
 
@@ -71,7 +71,7 @@ pub extern "C" fn __cudaPopCallConfiguration(
 
 fn launched(kernel: Opaque, arguments: In<u64>, stream: Handle) -> CudaError {
     kernels::launched(kernel, arguments, stream);
-    ledger::count(Fact::Launches);
+    ledger::count(CountedFact::Launches);
     streams::note_work(stream);
     CudaError::Success
 }

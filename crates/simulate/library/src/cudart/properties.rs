@@ -9,7 +9,7 @@ use crate::settings::settings;
 use crate::version;
 
 /// Offsets of the fields that moved.
-struct Layout {
+struct FieldOffsets {
     size: usize,
     processors: usize,
     can_map_host_memory: usize,
@@ -39,7 +39,7 @@ struct Clocks {
     memory_clock: usize,
 }
 
-const CUDA_12: Layout = Layout {
+const CUDA_12: FieldOffsets = FieldOffsets {
     size: 1032,
     processors: 388,
     can_map_host_memory: 400,
@@ -63,9 +63,9 @@ const CUDA_12: Layout = Layout {
 };
 
 /// The fields that CUDA 11 has lie where CUDA 12 has them; the structure ends before the later ones.
-const CUDA_11: Layout = Layout { size: 728, memory_pools: None, ..CUDA_12 };
+const CUDA_11: FieldOffsets = FieldOffsets { size: 728, memory_pools: None, ..CUDA_12 };
 
-const CUDA_13: Layout = Layout {
+const CUDA_13: FieldOffsets = FieldOffsets {
     size: 1008,
     processors: 384,
     can_map_host_memory: 392,
@@ -100,7 +100,7 @@ pub extern "C" fn cudaGetDeviceProperties_v2(properties: Out<u8>, device: i32) -
     noted(device::checked(device).map(|device| write(properties, device, &CUDA_12)))
 }
 
-fn write(properties: Out<u8>, device: usize, layout: &Layout) {
+fn write(properties: Out<u8>, device: usize, layout: &FieldOffsets) {
     let card = settings();
     properties.clear(layout.size);
     properties.set_text(card.name, 256);
@@ -130,7 +130,7 @@ fn write(properties: Out<u8>, device: usize, layout: &Layout) {
 }
 
 /// Limits, whose offsets up to 384 are the same in all releases.
-fn write_sizes(properties: Out<u8>, layout: &Layout) {
+fn write_sizes(properties: Out<u8>, layout: &FieldOffsets) {
     let card = settings();
     let limits = card::limits();
     set_size(properties, 288, card.memory as usize);

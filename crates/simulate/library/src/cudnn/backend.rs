@@ -10,7 +10,7 @@ use super::{BAD_PARAMETER, SUCCESS};
 use crate::ffi::{Handle, In, Out};
 use crate::handles::Registry;
 use crate::kernels;
-use crate::ledger::{self, Fact};
+use crate::ledger::{self, CountedFact};
 use crate::little_endian;
 use crate::settings::settings;
 
@@ -68,7 +68,7 @@ pub extern "C" fn cudnnBackendDestroyDescriptor(descriptor: Handle) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnBackendFinalize(descriptor: Handle) -> i32 {
     if DESCRIPTORS.with(descriptor, |found| found.kind) == Some(EXECUTION_PLAN) {
-        ledger::count(Fact::CudnnPlans);
+        ledger::count(CountedFact::CudnnPlans);
     }
     SUCCESS
 }
@@ -148,7 +148,7 @@ fn stored(descriptor: Handle, name: i32, kind: i32, wanted: i64, count: Out<i64>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::values::{self, Trust};
+    use crate::device::values::{self, ValueTrust};
     use crate::device::{addresses, blocks};
 
     #[test]
@@ -159,12 +159,12 @@ mod tests {
         let data = 0x1000_6200_0000_u64;
         assert!(addresses::is_device(data));
         blocks::report_memory_usage(data as *const _, 512, 0, 0, 0);
-        values::repeat(data, &[0], 8, Trust::Known);
+        values::repeat(data, &[0], 8, ValueTrust::Known);
         let mut place = [0; 8];
         assert_eq!(cudnnBackendCreateDescriptor(VARIANT_PACK, Out::to(&mut place).cast()), SUCCESS);
         let pack = Handle::from_ne_bytes(place);
         cudnnBackendSetAttribute(pack, DATA, POINTER, 1, In::at_address((&raw const data) as u64));
         assert_eq!(cudnnBackendExecute(0, 0, pack), SUCCESS);
-        assert_eq!(values::trust_if_set(data, 8), Some(Trust::Doubtful));
+        assert_eq!(values::trust_if_set(data, 8), Some(ValueTrust::Doubtful));
     }
 }

@@ -1,7 +1,7 @@
 //! Handles and versions.
 
 use super::SUCCESS;
-use crate::ffi::{Answer, Handle, Out};
+use crate::ffi::{Handle, Out, StaticText};
 use crate::handles::Registry;
 use crate::version;
 
@@ -56,7 +56,7 @@ pub extern "C" fn cudnnGetProperty(kind: i32, value: Out<i32>) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cudnnGetErrorString(code: i32) -> Answer {
+pub extern "C" fn cudnnGetErrorString(code: i32) -> StaticText {
     if code == SUCCESS { c"CUDNN_STATUS_SUCCESS".into() } else { c"the simulated cuDNN cannot do this".into() }
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Network {
 
 /// Steps, batch and type of a sequence.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Sequence {
+pub(super) struct NetworkSequence {
     pub(super) steps: u64,
     pub(super) batch: u64,
 }
@@ -111,7 +111,7 @@ impl Network {
     }
 
     /// Bytes that a training step keeps: the gates and both states of each element of the sequence.
-    pub(super) fn reserve(self, sequence: Sequence) -> u64 {
+    pub(super) fn reserve(self, sequence: NetworkSequence) -> u64 {
         let values = (self.gates() + 2) * self.hidden * self.pseudo_layers();
         sequence.steps * sequence.batch * values * element_size(self.kind)
     }

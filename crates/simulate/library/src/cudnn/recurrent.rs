@@ -1,7 +1,7 @@
 //! Calls for recurrent networks.
 
 use super::descriptor::{describe_dense, extents};
-use super::network::{Network, Sequence, TWO_BIASES, Weight};
+use super::network::{Network, NetworkSequence, TWO_BIASES, Weight};
 use super::workspace::planned;
 use super::{BAD_PARAMETER, SUCCESS, element_size};
 use crate::ffi::{Handle, In, Opaque, Out};
@@ -10,7 +10,7 @@ use crate::handles::Registry;
 const BIDIRECTIONAL: i32 = 1;
 
 static NETWORKS: Registry<Network> = Registry::new();
-static SEQUENCES: Registry<Sequence> = Registry::new();
+static SEQUENCES: Registry<NetworkSequence> = Registry::new();
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnCreateRNNDescriptor(descriptor: Out<Handle>) -> i32 {
@@ -92,7 +92,7 @@ pub extern "C" fn cudnnSetRNNProjectionLayers(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnCreateRNNDataDescriptor(descriptor: Out<Handle>) -> i32 {
-    descriptor.set(SEQUENCES.insert(Sequence::default()));
+    descriptor.set(SEQUENCES.insert(NetworkSequence::default()));
     SUCCESS
 }
 
@@ -110,7 +110,7 @@ pub extern "C" fn cudnnSetRNNDataDescriptor(
     steps: i32,
     batch: i32,
 ) -> i32 {
-    let sequence = Sequence { steps: steps as u64, batch: batch as u64 };
+    let sequence = NetworkSequence { steps: steps as u64, batch: batch as u64 };
     SEQUENCES.with(descriptor, |found| *found = sequence);
     SUCCESS
 }
@@ -183,7 +183,7 @@ pub extern "C" fn cudnnGetRNNTrainingReserveSize(
     let first = inputs.at(0).unwrap_or_default();
     let batch = extents(first).sizes.first().copied().unwrap_or_default() as u64;
     let network = with_input(descriptor, first);
-    size.set(network.reserve(Sequence { steps: steps as u64, batch }));
+    size.set(network.reserve(NetworkSequence { steps: steps as u64, batch }));
     SUCCESS
 }
 

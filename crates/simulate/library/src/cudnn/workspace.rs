@@ -2,12 +2,12 @@
 
 use super::SUCCESS;
 use crate::ffi::{Handle, Opaque, Out};
-use crate::ledger::{self, Fact};
+use crate::ledger::{self, CountedFact};
 use crate::settings::settings;
 
 /// Writes the workspace of a plan.
 pub(super) fn planned(size: Out<u64>) -> i32 {
-    ledger::count(Fact::CudnnPlans);
+    ledger::count(CountedFact::CudnnPlans);
     size.set(settings().cudnn_workspace);
     SUCCESS
 }

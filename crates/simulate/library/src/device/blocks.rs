@@ -30,26 +30,26 @@ fn find_next() -> Next {
 type Allocation = (usize, u64);
 
 /// A block in use.
-struct Block {
+struct CardBlock {
     size: u64,
     allocation: Allocation,
 }
 
 /// Blocks in use by address, the allocations of each device so far, and of those whose size follows from a supposed one, the
 /// number of the place that supposed it.
-struct Blocks {
-    by_address: BTreeMap<u64, Block>,
+struct CardBlocks {
+    by_address: BTreeMap<u64, CardBlock>,
     allocated: [u64; MOST_DEVICES],
     supposed: BTreeMap<Allocation, u32>,
 }
 
-static BLOCKS: Mutex<Blocks> =
-    Mutex::new(Blocks { by_address: BTreeMap::new(), allocated: [0; MOST_DEVICES], supposed: BTreeMap::new() });
+static BLOCKS: Mutex<CardBlocks> =
+    Mutex::new(CardBlocks { by_address: BTreeMap::new(), allocated: [0; MOST_DEVICES], supposed: BTreeMap::new() });
 
 /// Marks the block at an address: its size follows from a size that a place supposed. 0 removes the mark.
 pub(crate) fn mark(at: u64, place: u32) {
     let mut blocks = BLOCKS.lock();
-    let Some(&Block { allocation, .. }) = blocks.by_address.get(&at) else { return };
+    let Some(&CardBlock { allocation, .. }) = blocks.by_address.get(&at) else { return };
     blocks.supposed.remove(&allocation);
     if place > 0 {
         blocks.supposed.insert(allocation, place);
@@ -65,7 +65,7 @@ pub(crate) fn mark_of(at: u64) -> u32 {
 
 /// All allocations that were marked: the device, how many of its allocations came later, and the place.
 pub(crate) fn marks() -> Vec<[u64; 3]> {
-    let Blocks { supposed, allocated, .. } = &*BLOCKS.lock();
+    let CardBlocks { supposed, allocated, .. } = &*BLOCKS.lock();
     let marks = supposed.iter();
     marks.map(|(&(device, number), &place)| [device as u64, allocated[device] - 1 - number, place.into()]).collect()
 }
@@ -82,7 +82,7 @@ fn note(at: u64, change: i64, device: usize) {
     let Some(allocated) = blocks.allocated.get_mut(device) else { return };
     let allocation = (device, *allocated);
     *allocated += 1;
-    blocks.by_address.insert(at, Block { size, allocation });
+    blocks.by_address.insert(at, CardBlock { size, allocation });
     drop(blocks);
     mark(at, thread(|state| state.marks.get()));
 }

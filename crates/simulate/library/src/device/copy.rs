@@ -1,9 +1,9 @@
 //! Copies and fills, wherever their ends lie.
 
 use super::addresses::is_device;
-use super::values::Trust;
+use super::values::ValueTrust;
 use super::{thread, values};
-use crate::ledger::{self, Fact};
+use crate::ledger::{self, CountedFact};
 use crate::sys::memory;
 
 /// Copies between host and devices in any direction.
@@ -45,13 +45,13 @@ fn read(to: u64, from: u64, size: u64) {
         answer_with(answer, to, size);
         return; // The hook counts what follows from values that are not known.
     }
-    ledger::count(Fact::Reads);
+    ledger::count(CountedFact::Reads);
     if known.unset > 0 {
-        ledger::count(Fact::UnsetReads);
+        ledger::count(CountedFact::UnsetReads);
     } else if known.dropped > 0 {
-        ledger::count(Fact::LargeReads);
+        ledger::count(CountedFact::LargeReads);
     } else if known.doubtful > 0 {
-        ledger::count(Fact::DoubtfulReads);
+        ledger::count(CountedFact::DoubtfulReads);
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn fill(at: u64, byte: u8, size: u64) {
 
 fn repeat(at: u64, bytes: &[u8], size: u64) {
     if is_device(at) {
-        values::repeat(at, bytes, size, Trust::Known);
+        values::repeat(at, bytes, size, ValueTrust::Known);
     } else {
         memory::repeat(at, bytes, 0, size as usize);
     }

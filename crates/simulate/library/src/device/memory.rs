@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use super::addresses::{self, Ranges};
 use super::{MOST_DEVICES, values};
 use crate::cuda_error::CudaError;
-use crate::ledger::{self, Fact};
+use crate::ledger::{self, CountedFact};
 use crate::python;
 use crate::settings::settings;
 use crate::sys::lock::Mutex;
@@ -36,9 +36,9 @@ impl Memory {
         match self.used.checked_add(size) {
             Some(used) if used <= usable() => {
                 if !ALLOCATES.swap(true, Ordering::Relaxed) {
-                    ledger::count(Fact::AllocatingProcesses);
+                    ledger::count(CountedFact::AllocatingProcesses);
                     if python::lacks_hook() {
-                        ledger::count(Fact::ProcessesWithoutHook);
+                        ledger::count(CountedFact::ProcessesWithoutHook);
                     }
                 }
                 self.used = used;
@@ -46,7 +46,7 @@ impl Memory {
                 Ok(())
             }
             _ => {
-                ledger::count(Fact::OutOfMemory);
+                ledger::count(CountedFact::OutOfMemory);
                 Err(CudaError::OutOfMemory)
             }
         }
@@ -64,7 +64,7 @@ pub(crate) fn give_back(device: usize, size: u64) {
 }
 
 /// Memory of a device, in bytes.
-pub(crate) struct Sizes {
+pub(crate) struct MemorySizes {
     pub(crate) free: u64,
     pub(crate) total: u64,
 }
@@ -75,8 +75,8 @@ fn usable() -> u64 {
 }
 
 /// Free and total memory of a device.
-pub(crate) fn sizes(device: usize) -> Sizes {
-    Sizes { free: usable().saturating_sub(with(device, |memory| memory.used)), total: settings().memory }
+pub(crate) fn sizes(device: usize) -> MemorySizes {
+    MemorySizes { free: usable().saturating_sub(with(device, |memory| memory.used)), total: settings().memory }
 }
 
 /// Takes addresses of a device, without memory: a pool has taken it.

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 
 use crate::cuda_error::CudaError;
 use crate::ffi::Handle;
-use crate::ledger::{self, Fact};
+use crate::ledger::{self, CountedFact};
 use crate::settings::settings;
 use crate::sys::thread::PerThread;
 
@@ -55,7 +55,7 @@ pub(crate) fn thread<R>(read: impl FnOnce(&ThreadState) -> R) -> R {
 
 /// Number of devices.
 pub(crate) fn count() -> usize {
-    ledger::count(Fact::DeviceCounts);
+    ledger::count(CountedFact::DeviceCounts);
     settings().gpus.min(MOST_DEVICES)
 }
 

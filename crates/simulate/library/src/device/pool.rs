@@ -15,7 +15,7 @@ const USED_GRAIN: u64 = 512;
 const FIRST_HANDLE: Handle = 0x5000;
 
 #[derive(Clone, Copy)]
-struct Pool {
+struct CardPool {
     used: u64,
     used_high: u64,
     reserved: u64,
@@ -23,9 +23,9 @@ struct Pool {
     threshold: u64,
 }
 
-const EMPTY: Pool = Pool { used: 0, used_high: 0, reserved: 0, reserved_high: 0, threshold: 0 };
+const EMPTY: CardPool = CardPool { used: 0, used_high: 0, reserved: 0, reserved_high: 0, threshold: 0 };
 
-static POOLS: Mutex<[Pool; MOST_DEVICES]> = Mutex::new([EMPTY; MOST_DEVICES]);
+static POOLS: Mutex<[CardPool; MOST_DEVICES]> = Mutex::new([EMPTY; MOST_DEVICES]);
 
 /// Sizes that allocations count as used, by address.
 static SIZES: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
@@ -40,7 +40,7 @@ fn device_of(pool: Handle) -> usize {
     if device < MOST_DEVICES { device } else { 0 }
 }
 
-impl Pool {
+impl CardPool {
     fn give_back_above(&mut self, device: usize, keep: u64) {
         let needed = self.used.next_multiple_of(POOL_GRAIN);
         let kept = needed.max(keep.next_multiple_of(POOL_GRAIN)).min(self.reserved);

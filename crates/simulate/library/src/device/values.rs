@@ -19,7 +19,7 @@ const GIVEN_BACK: u64 = 1 << 20;
 
 /// Value of a run of bytes.
 #[derive(Clone)]
-enum Value {
+enum RunValue {
     /// In the memory at its addresses.
     Held,
     /// These bytes, over and over, from this offset.
@@ -30,7 +30,7 @@ enum Value {
 
 /// Certainty of a value. What follows from several values is as certain as the least certain of them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Trust {
+pub(crate) enum ValueTrust {
     /// It is known.
     #[default]
     Known,
@@ -44,7 +44,7 @@ pub(crate) enum Trust {
     Absent,
 }
 
-impl Trust {
+impl ValueTrust {
     /// The certainty of a number.
     pub(crate) fn of(number: u8) -> Self {
         let all = [Self::Known, Self::Doubtful, Self::Supposed, Self::Share];
@@ -54,83 +54,83 @@ impl Trust {
 
 /// A run of bytes.
 #[derive(Clone)]
-struct Run {
+struct ByteRun {
     size: u64,
-    value: Value,
-    trust: Trust,
+    value: RunValue,
+    trust: ValueTrust,
 }
 
 /// Runs that were written, by first address. They do not overlap.
 #[derive(Default)]
-struct Values {
-    runs: BTreeMap<u64, Run>,
+struct WrittenRuns {
+    runs: BTreeMap<u64, ByteRun>,
     /// Bytes that are held.
     held: u64,
     /// First addresses of the units that are mapped.
     mapped: BTreeSet<u64>,
 }
 
-static VALUES: Mutex<Values> = Mutex::new(Values { runs: BTreeMap::new(), held: 0, mapped: BTreeSet::new() });
+static VALUES: Mutex<WrittenRuns> = Mutex::new(WrittenRuns { runs: BTreeMap::new(), held: 0, mapped: BTreeSet::new() });
 
 /// Parts of the read values, in bytes.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownParts {
     pub(crate) unset: u64,
     pub(crate) dropped: u64,
     pub(crate) doubtful: u64,
 }
 
-impl Run {
+impl ByteRun {
     /// The part of the run that begins `bytes` after its start and has this size.
     fn part(&self, bytes: u64, size: u64) -> Self {
         let value = match &self.value {
-            Value::Repeated(all, offset) => {
-                Value::Repeated(Arc::clone(all), (offset + (bytes % all.len() as u64) as usize) % all.len())
+            RunValue::Repeated(all, offset) => {
+                RunValue::Repeated(Arc::clone(all), (offset + (bytes % all.len() as u64) as usize) % all.len())
             }
-            Value::Held => Value::Held,
-            Value::Dropped => Value::Dropped,
+            RunValue::Held => RunValue::Held,
+            RunValue::Dropped => RunValue::Dropped,
         };
         Self { size, value, trust: self.trust }
     }
 
     fn held(&self) -> u64 {
-        if matches!(self.value, Value::Held) { self.size } else { 0 }
+        if matches!(self.value, RunValue::Held) { self.size } else { 0 }
     }
 
     /// The certainty as an operand: values that were not kept are absent, a mask of a share needs none.
-    fn certainty(&self) -> Trust {
+    fn certainty(&self) -> ValueTrust {
         match self.value {
-            Value::Dropped if self.trust != Trust::Share => Trust::Absent,
-            Value::Held | Value::Repeated(..) | Value::Dropped => self.trust,
+            RunValue::Dropped if self.trust != ValueTrust::Share => ValueTrust::Absent,
+            RunValue::Held | RunValue::Repeated(..) | RunValue::Dropped => self.trust,
         }
     }
 }
 
-impl Values {
-    fn insert(&mut self, at: u64, run: Run) {
+impl WrittenRuns {
+    fn insert(&mut self, at: u64, run: ByteRun) {
         self.held += run.held();
         self.runs.insert(at, run);
     }
 
-    fn remove(&mut self, at: u64) -> Option<Run> {
+    fn remove(&mut self, at: u64) -> Option<ByteRun> {
         let run = self.runs.remove(&at)?;
         self.held -= run.held();
         Some(run)
     }
 
     /// Replaces the values of a range.
-    fn set(&mut self, at: u64, size: u64, value: Value, trust: Trust) {
+    fn set(&mut self, at: u64, size: u64, value: RunValue, trust: ValueTrust) {
         self.clear(at, size);
         if size > 0 {
-            self.insert(at, Run { size, value, trust });
+            self.insert(at, ByteRun { size, value, trust });
         }
     }
 
     /// Has a range hold values, which the caller writes there; false where that is beyond the limit.
-    fn hold(&mut self, at: u64, size: u64, trust: Trust) -> bool {
+    fn hold(&mut self, at: u64, size: u64, trust: ValueTrust) -> bool {
         self.clear(at, size);
         let holds = self.fits(size) && self.map(at, size);
-        let (value, trust) = if holds { (Value::Held, trust) } else { (Value::Dropped, Trust::Absent) };
+        let (value, trust) = if holds { (RunValue::Held, trust) } else { (RunValue::Dropped, ValueTrust::Absent) };
         self.set(at, size, value, trust);
         holds
     }
@@ -171,7 +171,7 @@ impl Values {
     }
 
     /// Runs within a range, cut to it, with their addresses.
-    fn within(&self, at: u64, size: u64) -> Vec<(u64, Run)> {
+    fn within(&self, at: u64, size: u64) -> Vec<(u64, ByteRun)> {
         let end = at.saturating_add(size);
         let mut parts = Vec::new();
         for start in self.overlapping(at, size) {
@@ -201,8 +201,8 @@ impl Values {
     /// Writes repeated bytes to the memory of a range; false where that is beyond the limit.
     fn hold_repeated(&mut self, at: u64, size: u64) -> bool {
         self.within(at, size).into_iter().all(|(start, run)| match &run.value {
-            Value::Held | Value::Dropped => true,
-            Value::Repeated(bytes, offset) => {
+            RunValue::Held | RunValue::Dropped => true,
+            RunValue::Repeated(bytes, offset) => {
                 let holds = self.hold(start, run.size, run.trust);
                 if holds {
                     memory::repeat(start, bytes, *offset, run.size as usize);
@@ -218,21 +218,21 @@ impl Values {
 /// Keeps the values that the host copied to a device.
 pub(crate) fn set(at: u64, from_host: u64, size: u64) {
     let mut values = VALUES.lock();
-    if values.hold(at, size, Trust::Known) {
+    if values.hold(at, size, ValueTrust::Known) {
         memory::copy(at, from_host, size as usize);
     } else {
-        values.set(at, size, Value::Dropped, Trust::Known);
+        values.set(at, size, RunValue::Dropped, ValueTrust::Known);
     }
 }
 
 /// Has a range hold values of one certainty, which the caller writes there; false where that is beyond the limit.
-pub(crate) fn hold(at: u64, size: u64, trust: Trust) -> bool {
+pub(crate) fn hold(at: u64, size: u64, trust: ValueTrust) -> bool {
     VALUES.lock().hold(at, size, trust)
 }
 
 /// The same for some elements of a range: the others keep their values, at most as certain, and those never written count
 /// as written.
-pub(crate) fn cover(at: u64, size: u64, trust: Trust) -> bool {
+pub(crate) fn cover(at: u64, size: u64, trust: ValueTrust) -> bool {
     let mut values = VALUES.lock();
     let holds = values.hold_repeated(at, size);
     for (gap, size) in values.gaps(at, size) {
@@ -243,19 +243,19 @@ pub(crate) fn cover(at: u64, size: u64, trust: Trust) -> bool {
 }
 
 /// Notes that values of a range were not kept.
-pub(crate) fn drop_values(at: u64, size: u64, trust: Trust) {
-    VALUES.lock().set(at, size, Value::Dropped, trust);
+pub(crate) fn drop_values(at: u64, size: u64, trust: ValueTrust) {
+    VALUES.lock().set(at, size, RunValue::Dropped, trust);
 }
 
 /// Keeps that a range was filled with a few bytes, over and over.
-pub(crate) fn repeat(at: u64, bytes: &[u8], size: u64, trust: Trust) {
-    VALUES.lock().set(at, size, Value::Repeated(Arc::from(bytes), 0), trust);
+pub(crate) fn repeat(at: u64, bytes: &[u8], size: u64, trust: ValueTrust) {
+    VALUES.lock().set(at, size, RunValue::Repeated(Arc::from(bytes), 0), trust);
 }
 
 /// The element of this size that a range was filled with, and its certainty, if it was filled with one.
-pub(crate) fn uniform(at: u64, size: u64, element: u64) -> Option<(Vec<u8>, Trust)> {
+pub(crate) fn uniform(at: u64, size: u64, element: u64) -> Option<(Vec<u8>, ValueTrust)> {
     let parts = VALUES.lock().within(at, size);
-    let [(_, Run { size: whole, value: Value::Repeated(bytes, offset), trust })] = parts.as_slice() else {
+    let [(_, ByteRun { size: whole, value: RunValue::Repeated(bytes, offset), trust })] = parts.as_slice() else {
         return None;
     };
     let cycle = bytes.iter().cycle().skip(*offset).take(element as usize);
@@ -273,13 +273,16 @@ pub(crate) fn forget(at: u64, size: u64) {
 /// Notes that a kernel may have changed a range, or written it.
 pub(crate) fn doubt(at: u64, size: u64) {
     let mut values = VALUES.lock();
-    lower(&mut values, at, size, Trust::Doubtful);
+    lower(&mut values, at, size, ValueTrust::Doubtful);
     if size < u64::MAX {
-        values.gaps(at, size).into_iter().for_each(|(gap, size)| values.set(gap, size, Value::Dropped, Trust::Absent));
+        values
+            .gaps(at, size)
+            .into_iter()
+            .for_each(|(gap, size)| values.set(gap, size, RunValue::Dropped, ValueTrust::Absent));
     }
 }
 
-fn lower(values: &mut Values, at: u64, size: u64, trust: Trust) {
+fn lower(values: &mut WrittenRuns, at: u64, size: u64, trust: ValueTrust) {
     for start in values.overlapping(at, size) {
         if let Some(run) = values.runs.get_mut(&start) {
             run.trust = run.trust.max(trust);
@@ -295,38 +298,38 @@ pub(crate) fn copy(to: u64, from: u64, size: u64) {
     for (start, run) in parts {
         let at = to + (start - from);
         match run.value {
-            Value::Held if values.hold(at, run.size, run.trust) => memory::copy(at, start, run.size as usize),
-            Value::Held => {}
-            Value::Repeated(..) | Value::Dropped => values.insert(at, run),
+            RunValue::Held if values.hold(at, run.size, run.trust) => memory::copy(at, start, run.size as usize),
+            RunValue::Held => {}
+            RunValue::Repeated(..) | RunValue::Dropped => values.insert(at, run),
         }
     }
 }
 
 /// Writes the values of a range to the host.
-pub(crate) fn read(to_host: u64, from: u64, size: u64) -> Known {
+pub(crate) fn read(to_host: u64, from: u64, size: u64) -> KnownParts {
     let parts = VALUES.lock().within(from, size);
-    let mut known = Known { unset: size, ..Known::default() };
+    let mut known = KnownParts { unset: size, ..KnownParts::default() };
     let whole = parts
         .first()
-        .is_some_and(|(start, run)| *start == from && run.size == size && !matches!(run.value, Value::Dropped));
+        .is_some_and(|(start, run)| *start == from && run.size == size && !matches!(run.value, RunValue::Dropped));
     if !whole {
         memory::fill(to_host, settings().fill, size as usize);
     }
     for (start, run) in parts {
         match run.trust {
-            Trust::Known => known.unset -= run.size,
-            Trust::Doubtful => {
+            ValueTrust::Known => known.unset -= run.size,
+            ValueTrust::Doubtful => {
                 known.unset -= run.size;
                 known.doubtful += run.size;
             }
-            Trust::Supposed | Trust::Share | Trust::Absent => {}
+            ValueTrust::Supposed | ValueTrust::Share | ValueTrust::Absent => {}
         }
         let at = to_host + (start - from);
         match run.value {
-            Value::Held => memory::copy(at, start, run.size as usize),
-            Value::Repeated(bytes, offset) => memory::repeat(at, &bytes, offset, run.size as usize),
-            Value::Dropped if run.trust < Trust::Supposed => known.dropped += run.size,
-            Value::Dropped => {}
+            RunValue::Held => memory::copy(at, start, run.size as usize),
+            RunValue::Repeated(bytes, offset) => memory::repeat(at, &bytes, offset, run.size as usize),
+            RunValue::Dropped if run.trust < ValueTrust::Supposed => known.dropped += run.size,
+            RunValue::Dropped => {}
         }
     }
     known
@@ -338,25 +341,25 @@ pub(crate) fn view(at: u64, size: u64) -> bool {
     if !values.map(at, size) || !values.hold_repeated(at, size) {
         return false;
     }
-    let dropped = values.within(at, size).into_iter().filter(|(_, run)| matches!(run.value, Value::Dropped));
+    let dropped = values.within(at, size).into_iter().filter(|(_, run)| matches!(run.value, RunValue::Dropped));
     let unread = dropped.map(|(start, run)| (start, run.size)).chain(values.gaps(at, size));
     unread.for_each(|(start, size)| memory::fill(start, settings().fill, size as usize));
     true
 }
 
 /// Certainty of the values of a range. `None` if a part of it is unset.
-pub(crate) fn trust_if_set(from: u64, size: u64) -> Option<Trust> {
+pub(crate) fn trust_if_set(from: u64, size: u64) -> Option<ValueTrust> {
     let runs = VALUES.lock().within(from, size);
     let set: u64 = runs.iter().map(|(_, run)| run.size).sum();
     let trust = runs.iter().map(|(_, run)| run.certainty()).max().unwrap_or_default();
-    (set == size && trust != Trust::Absent).then_some(trust)
+    (set == size && trust != ValueTrust::Absent).then_some(trust)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read_back(from: u64, size: usize) -> (Vec<u8>, Known) {
+    fn read_back(from: u64, size: usize) -> (Vec<u8>, KnownParts) {
         let mut bytes = alloc::vec![0xEE; size];
         let known = read(bytes.as_mut_ptr() as u64, from, size as u64);
         (bytes, known)
@@ -369,9 +372,9 @@ mod tests {
         set(base + 2, sent.as_ptr() as u64, 6);
         let (bytes, known) = read_back(base, 10);
         assert_eq!(bytes, [0, 0, 1, 2, 3, 4, 5, 6, 0, 0]);
-        assert_eq!(known, Known { unset: 4, ..Known::default() });
+        assert_eq!(known, KnownParts { unset: 4, ..KnownParts::default() });
         forget(base + 4, 2);
-        repeat(base + 9, &[7], 3, Trust::Known);
+        repeat(base + 9, &[7], 3, ValueTrust::Known);
         assert_eq!(read_back(base, 10).0, [0, 0, 1, 2, 0, 0, 5, 6, 0, 7]);
         copy(base + 100, base + 3, 4);
         let (bytes, known) = read_back(base + 100, 4);
@@ -382,14 +385,14 @@ mod tests {
     #[test]
     fn a_value_that_a_kernel_may_have_changed_is_kept_but_doubtful_and_so_are_its_copies() {
         let base = 0x1113_0000_0000;
-        repeat(base, &[7], 8, Trust::Known);
+        repeat(base, &[7], 8, ValueTrust::Known);
         doubt(base + 2, 1);
         copy(base + 100, base + 4, 4);
         let (bytes, known) = read_back(base + 100, 4);
         assert_eq!(bytes, [7; 4]);
-        assert_eq!(known, Known { doubtful: 4, ..Known::default() });
-        repeat(base + 100, &[8], 4, Trust::Known);
-        assert_eq!(trust_if_set(base + 100, 4), Some(Trust::Known));
+        assert_eq!(known, KnownParts { doubtful: 4, ..KnownParts::default() });
+        repeat(base + 100, &[8], 4, ValueTrust::Known);
+        assert_eq!(trust_if_set(base + 100, 4), Some(ValueTrust::Known));
         assert_eq!(trust_if_set(base + 100, 5), None, "the last byte was never set");
     }
 
@@ -397,13 +400,13 @@ mod tests {
     fn repeated_bytes_keep_their_places_where_a_range_is_cut() {
         let base = 0x1114_2000_0000;
         let large = 1 << 40;
-        repeat(base, &[1, 2, 3], large, Trust::Supposed);
+        repeat(base, &[1, 2, 3], large, ValueTrust::Supposed);
         assert_eq!(read_back(base + 4, 5).0, [2, 3, 1, 2, 3]);
-        assert_eq!(uniform(base, large, 6), Some((alloc::vec![1, 2, 3, 1, 2, 3], Trust::Supposed)));
+        assert_eq!(uniform(base, large, 6), Some((alloc::vec![1, 2, 3, 1, 2, 3], ValueTrust::Supposed)));
         assert_eq!(uniform(base, large, 4), None, "the fifth byte is not the first");
         forget(base + 10, 1);
         assert_eq!(read_back(base + 9, 4).0, [1, 0, 3, 1]);
-        assert_eq!(uniform(base + 11, 7, 3), Some((alloc::vec![3, 1, 2], Trust::Supposed)));
+        assert_eq!(uniform(base + 11, 7, 3), Some((alloc::vec![3, 1, 2], ValueTrust::Supposed)));
         assert_eq!(uniform(base, large, 3), None, "a byte of it is not set");
         copy(base + large + 1, base + 11, 4);
         assert_eq!(read_back(base + large + 1, 4).0, [3, 1, 2, 3]);
@@ -412,26 +415,29 @@ mod tests {
     #[test]
     fn values_are_in_the_memory_at_their_addresses() {
         let base = 0x1110_0000_0000;
-        repeat(base, &[1, 2], 6, Trust::Known);
+        repeat(base, &[1, 2], 6, ValueTrust::Known);
         assert!(view(base, 8));
         assert_eq!(memory::bytes(base, 8), [1, 2, 1, 2, 1, 2, 0, 0]);
-        assert!(hold(base + 6, 1, Trust::Supposed));
+        assert!(hold(base + 6, 1, ValueTrust::Supposed));
         memory::fill(base + 6, 9, 1);
         assert_eq!(read_back(base, 8).0, [1, 2, 1, 2, 1, 2, 9, 0]);
-        assert_eq!([trust_if_set(base, 6), trust_if_set(base, 7)], [Some(Trust::Known), Some(Trust::Supposed)]);
+        assert_eq!(
+            [trust_if_set(base, 6), trust_if_set(base, 7)],
+            [Some(ValueTrust::Known), Some(ValueTrust::Supposed)]
+        );
     }
 
     #[test]
     fn elements_that_cover_a_range_make_it_as_uncertain_as_they_are_and_what_was_absent_stays_so() {
         let base = 0x1110_8000_0000;
-        repeat(base, &[1], 4, Trust::Known);
-        assert!(cover(base, 8, Trust::Supposed));
-        assert_eq!(trust_if_set(base, 8), Some(Trust::Supposed));
-        drop_values(base + 2, 1, Trust::Absent);
-        assert!(cover(base, 8, Trust::Known));
+        repeat(base, &[1], 4, ValueTrust::Known);
+        assert!(cover(base, 8, ValueTrust::Supposed));
+        assert_eq!(trust_if_set(base, 8), Some(ValueTrust::Supposed));
+        drop_values(base + 2, 1, ValueTrust::Absent);
+        assert!(cover(base, 8, ValueTrust::Known));
         assert_eq!(trust_if_set(base, 8), None);
         doubt(base, 16);
-        assert!(cover(base, 16, Trust::Known));
+        assert!(cover(base, 16, ValueTrust::Known));
         assert_eq!(trust_if_set(base + 8, 8), None, "a kernel may have written it");
     }
 
@@ -442,8 +448,8 @@ mod tests {
         set(base, 0, size);
         let (bytes, known) = read_back(base, 4);
         assert_eq!(bytes, [0; 4]);
-        assert_eq!(known, Known { dropped: 4, ..Known::default() });
-        drop_values(base, size, Trust::Share);
-        assert_eq!(trust_if_set(base, size), Some(Trust::Share), "the share is known without them");
+        assert_eq!(known, KnownParts { dropped: 4, ..KnownParts::default() });
+        drop_values(base, size, ValueTrust::Share);
+        assert_eq!(trust_if_set(base, size), Some(ValueTrust::Share), "the share is known without them");
     }
 }

@@ -9,7 +9,7 @@ use crate::cuda_error::CudaError;
 use crate::ffi::{Handle, In, Opaque, Out, Text};
 use crate::handles::{Registry, new_handle};
 use crate::kernels;
-use crate::ledger::{self, Fact};
+use crate::ledger::{self, CountedFact};
 use crate::streams;
 
 /// Offset of the stream in `CUlaunchConfig`, after seven words and padding.
@@ -116,7 +116,7 @@ pub extern "C" fn cuOccupancyMaxActiveClusters(
 }
 
 fn launched(function: Handle, arguments: In<u64>, stream: Handle) -> CudaError {
-    ledger::count(Fact::Launches);
+    ledger::count(CountedFact::Launches);
     streams::note_work(stream);
     match FUNCTIONS.get(function).flatten() {
         Some(parameters) => kernels::launched_with(&parameters, arguments, stream),

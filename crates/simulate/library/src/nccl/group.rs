@@ -26,7 +26,7 @@ struct Broadcast {
 
 /// Operations of the group that this thread has open.
 #[derive(Default)]
-struct Group {
+struct NcclGroup {
     depth: u32,
     rank: i32,
     sends: Vec<Transfer>,
@@ -34,14 +34,14 @@ struct Group {
     broadcasts: Vec<Broadcast>,
 }
 
-impl Group {
+impl NcclGroup {
     /// A send of this size to a peer.
     fn find_send(&self, peer: i32, size: u64) -> Option<&Transfer> {
         self.sends.iter().find(|send| send.peer == peer && send.size == size)
     }
 }
 
-static GROUP: PerThread<RefCell<Group>> = PerThread::new();
+static GROUP: PerThread<RefCell<NcclGroup>> = PerThread::new();
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ncclBroadcast(
@@ -75,7 +75,7 @@ pub extern "C" fn ncclRecv(to: u64, count: usize, kind: i32, peer: i32, communic
     })
 }
 
-fn in_group(rank: i32, add: impl FnOnce(&mut Group)) {
+fn in_group(rank: i32, add: impl FnOnce(&mut NcclGroup)) {
     GROUP.with(|group| {
         let mut group = group.borrow_mut();
         group.rank = rank;
@@ -104,7 +104,7 @@ pub extern "C" fn ncclGroupEnd() -> i32 {
     SUCCESS
 }
 
-fn finish(group: &mut Group) {
+fn finish(group: &mut NcclGroup) {
     group.receives.iter().for_each(|receive| receive_like_mine(group, receive));
     group.broadcasts.iter().for_each(|broadcast| broadcast_like_mine(group, broadcast));
     group.sends.clear();
@@ -113,7 +113,7 @@ fn finish(group: &mut Group) {
 }
 
 /// A peer that is like me sends me what I send to a rank of my number; without such a send, what I send to it.
-fn receive_like_mine(group: &Group, receive: &Transfer) {
+fn receive_like_mine(group: &NcclGroup, receive: &Transfer) {
     let send = group.find_send(group.rank, receive.size).or_else(|| group.find_send(receive.peer, receive.size));
     if let Some(send) = send {
         guess(receive.address, send.address, receive.size);
@@ -121,7 +121,7 @@ fn receive_like_mine(group: &Group, receive: &Transfer) {
 }
 
 /// A root that is like me broadcasts what I do where I am the root: a gather is made of one broadcast for each rank.
-fn broadcast_like_mine(group: &Group, broadcast: &Broadcast) {
+fn broadcast_like_mine(group: &NcclGroup, broadcast: &Broadcast) {
     if broadcast.root == group.rank {
         copy_apart(broadcast.to, broadcast.from, broadcast.size);
         return;

@@ -9,9 +9,9 @@ use core::sync::atomic::{AtomicI32, Ordering};
 
 use crate::calls::calls;
 use crate::device::{copy, memory, values};
-use crate::ffi::{Answer, Handle, Opaque, Out};
+use crate::ffi::{Handle, Opaque, Out, StaticText};
 use crate::handles::{Registry, new_handle};
-use crate::ledger::{self, Fact};
+use crate::ledger::{self, CountedFact};
 use crate::streams;
 
 const SUCCESS: i32 = 0;
@@ -56,7 +56,7 @@ fn bytes(count: usize, kind: i32) -> u64 {
 /// Notes a collective operation and does the part of it that is known.
 fn collective(communicator: Handle, stream: Handle, act: impl FnOnce(Communicator)) -> i32 {
     let Some(communicator) = COMMUNICATORS.get(communicator) else { return INVALID_ARGUMENT };
-    ledger::count(Fact::Collectives);
+    ledger::count(CountedFact::Collectives);
     streams::note_work(stream);
     act(communicator);
     SUCCESS
@@ -200,12 +200,12 @@ pub extern "C" fn ncclCommGetAsyncError(_communicator: Handle, error: Out<i32>) 
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn ncclGetErrorString(code: i32) -> Answer {
+pub extern "C" fn ncclGetErrorString(code: i32) -> StaticText {
     if code == SUCCESS { c"no error".into() } else { c"invalid argument (simulated NCCL)".into() }
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn ncclGetLastError(_communicator: Handle) -> Answer {
+pub extern "C" fn ncclGetLastError(_communicator: Handle) -> StaticText {
     c"".into()
 }
 

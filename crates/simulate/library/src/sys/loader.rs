@@ -19,13 +19,13 @@ pub(crate) fn definition(name: &CStr) -> *mut c_void {
 
 /// Major version in the file name of a loaded library: 12 for `libcudart` and `…/libcudart.so.12`.
 pub(crate) fn loaded_version(stem: &'static str) -> Option<u32> {
-    let mut search = Search { stem, found: None };
+    let mut search = LoaderSearch { stem, found: None };
     // SAFETY: the visitor gets the search that lives until the call returns.
     unsafe { c::dl_iterate_phdr(visit, (&raw mut search).cast()) };
     search.found
 }
 
-struct Search {
+struct LoaderSearch {
     stem: &'static str,
     found: Option<u32>,
 }
@@ -34,7 +34,7 @@ extern "C" fn visit(object: *const LoadedObject, _size: usize, data: *mut c_void
     // SAFETY: dl_iterate_phdr passes a description of an object, which lives during the call.
     let object = unsafe { &*object };
     // SAFETY: dl_iterate_phdr passes on the data of `loaded_version`, which nobody else uses meanwhile.
-    let search = unsafe { &mut *data.cast::<Search>() };
+    let search = unsafe { &mut *data.cast::<LoaderSearch>() };
     if object.name.is_null() {
         return 0;
     }

@@ -2,17 +2,17 @@
 
 use std::io::Read;
 
-use super::{Machine, Step};
+use super::{Machine, StepResult};
 use crate::pickle::{ErrorKind, Visitor};
 
 impl<R: Read, V: Visitor> Machine<'_, R, V> {
     #[inline]
-    pub(super) fn take<const N: usize>(&mut self, opcode: &'static str) -> Step<[u8; N], V> {
+    pub(super) fn take<const N: usize>(&mut self, opcode: &'static str) -> StepResult<[u8; N], V> {
         self.input.take::<N>()?.ok_or(ErrorKind::Truncated { opcode })
     }
 
     /// An integer of `length` bytes, the lowest first.
-    pub(super) fn long(&mut self, opcode: &'static str, length: u64) -> Step<(), V> {
+    pub(super) fn long(&mut self, opcode: &'static str, length: u64) -> StepResult<(), V> {
         let value = match usize::try_from(length) {
             Ok(length @ ..=16) => {
                 if !self.input.ensure(length)? {
@@ -41,7 +41,7 @@ impl<R: Read, V: Visitor> Machine<'_, R, V> {
         &mut self,
         opcode: &'static str,
         make: impl FnOnce(&mut V, &[u8]) -> V::Value,
-    ) -> Step<(), V> {
+    ) -> StepResult<(), V> {
         let mut length = [0; 8];
         length[..N].copy_from_slice(&self.take::<N>(opcode)?);
         let length = u64::from_le_bytes(length);

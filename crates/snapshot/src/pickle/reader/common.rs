@@ -1,13 +1,13 @@
 //! The fast path: the common opcodes of snapshots, within the bytes that are in the buffer.
 
 use super::stack::Stack;
-use super::values::{Found, WINDOW};
+use super::values::{ScannedValue, WINDOW};
 use crate::pickle::Visitor;
 use crate::pickle::opcode as op;
 use crate::pickle::shapes::{Decoded, Written, begins_with};
 
 /// Where a dictionary with items begins.
-struct Opened {
+struct OpenedDictionary {
     /// The first byte behind its MARK.
     at: usize,
     /// The values on the stack then, and in the memo.
@@ -34,7 +34,11 @@ impl<V: Visitor> Stack<'_, V> {
                     self.items.push(dict);
                     self.values.memoize(dict);
                     self.marks.push(self.items.len());
-                    latest = Some(Opened { at: at + 3, height: self.items.len(), memoized: self.values.memo.len() });
+                    latest = Some(OpenedDictionary {
+                        at: at + 3,
+                        height: self.items.len(),
+                        memoized: self.values.memo.len(),
+                    });
                     3 + self.like_known(dict, &bytes[at + 3..])
                 }
                 op::EMPTY_DICT => {
@@ -62,7 +66,7 @@ impl<V: Visitor> Stack<'_, V> {
                     if done.is_err() {
                         break;
                     }
-                    if let Some(opened) = latest.take_if(|opened: &mut Opened| opened.height == start) {
+                    if let Some(opened) = latest.take_if(|opened: &mut OpenedDictionary| opened.height == start) {
                         self.learn(container, &opened, &bytes[opened.at..=at]);
                     }
                     self.marks.pop();
@@ -78,7 +82,7 @@ impl<V: Visitor> Stack<'_, V> {
                     1
                 }
                 _ => {
-                    let Some(Found { value, length }) = self.values.at_start_of(&bytes[at..]) else { break };
+                    let Some(ScannedValue { value, length }) = self.values.at_start_of(&bytes[at..]) else { break };
                     self.items.push(value);
                     length
                 }
@@ -88,7 +92,7 @@ impl<V: Visitor> Stack<'_, V> {
     }
 
     /// Remembers how a dictionary was written.
-    fn learn(&mut self, dict: V::Value, opened: &Opened, bytes: &[u8]) {
+    fn learn(&mut self, dict: V::Value, opened: &OpenedDictionary, bytes: &[u8]) {
         let items = &self.items[opened.height..];
         if !self.shapes.is_full()
             && !self.values.memo.is_overwritten()
@@ -114,7 +118,7 @@ impl<V: Visitor> Stack<'_, V> {
             at += part.bytes.len();
             self.values.memo.extend(&part.memoized);
             let Some(Decoded { index, is_equal }) = part.next else { break };
-            let Some(Found { value, length }) = self.values.at_start_of(&bytes[at..]) else {
+            let Some(ScannedValue { value, length }) = self.values.at_start_of(&bytes[at..]) else {
                 shape.spell_out(&mut self.items, start, index);
                 return at;
             };

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use super::stack::{Stack, objection};
-use super::{Machine, Step};
+use super::{Machine, StepResult};
 use crate::pickle::runs::{Scan, scan, split_reference};
 use crate::pickle::{ErrorKind, Visitor};
 
@@ -11,7 +11,7 @@ impl<R: Read, V: Visitor> Machine<'_, R, V> {
     /// After a MARK: if what follows is memo references up to an APPENDS and nothing else, carries all
     /// of it out, the MARK included, and returns true. Else changes nothing.
     #[inline]
-    pub(super) fn run_of_references(&mut self) -> Step<bool, V> {
+    pub(super) fn run_of_references(&mut self) -> StepResult<bool, V> {
         let Some(&list) = self.stack.items.last() else {
             return Ok(false);
         };

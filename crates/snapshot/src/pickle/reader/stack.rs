@@ -1,6 +1,6 @@
 //! Operations on the stack, the marks and the memo.
 
-use super::Step;
+use super::StepResult;
 use super::values::Values;
 use crate::pickle::shapes::Shapes;
 use crate::pickle::{ErrorKind, Visitor};
@@ -25,18 +25,18 @@ impl<'v, V: Visitor> Stack<'v, V> {
     }
 
     #[inline]
-    pub(super) fn top(&self, opcode: &'static str) -> Step<V::Value, V> {
+    pub(super) fn top(&self, opcode: &'static str) -> StepResult<V::Value, V> {
         self.items.last().copied().ok_or(ErrorKind::too_few(opcode))
     }
 
     #[inline]
-    pub(super) fn get(&mut self, index: u32) -> Step<(), V> {
+    pub(super) fn get(&mut self, index: u32) -> StepResult<(), V> {
         let value = self.values.get(index).ok_or(ErrorKind::NoMemo(index))?;
         self.items.push(value);
         Ok(())
     }
 
-    pub(super) fn put(&mut self, opcode: &'static str, index: u32) -> Step<(), V> {
+    pub(super) fn put(&mut self, opcode: &'static str, index: u32) -> StepResult<(), V> {
         let value = self.top(opcode)?;
         let kept = self.values.visitor.keep(value);
         self.values.memo.put(index, kept);
@@ -44,7 +44,7 @@ impl<'v, V: Visitor> Stack<'v, V> {
     }
 
     #[inline]
-    pub(super) fn pop_mark(&mut self, opcode: &'static str) -> Step<usize, V> {
+    pub(super) fn pop_mark(&mut self, opcode: &'static str) -> StepResult<usize, V> {
         let no_mark = ErrorKind::Damaged { opcode, problem: "finds no MARK on the stack" };
         let start = self.marks.pop().ok_or(no_mark)?;
         if start > self.items.len() { Err(ErrorKind::too_few(opcode)) } else { Ok(start) }
@@ -52,19 +52,19 @@ impl<'v, V: Visitor> Stack<'v, V> {
 
     /// The container below the items that start at `start`.
     #[inline]
-    fn container(&self, opcode: &'static str, start: usize) -> Step<V::Value, V> {
+    fn container(&self, opcode: &'static str, start: usize) -> StepResult<V::Value, V> {
         let below = start.checked_sub(1).ok_or(ErrorKind::too_few(opcode))?;
         self.items.get(below).copied().ok_or(ErrorKind::too_few(opcode))
     }
 
-    pub(super) fn extend(&mut self, opcode: &'static str, start: usize) -> Step<(), V> {
+    pub(super) fn extend(&mut self, opcode: &'static str, start: usize) -> StepResult<(), V> {
         let list = self.container(opcode, start)?;
         self.values.visitor.extend(list, &self.items[start..]).map_err(|e| objection(opcode, e))?;
         self.items.truncate(start);
         Ok(())
     }
 
-    pub(super) fn update(&mut self, opcode: &'static str, start: usize) -> Step<(), V> {
+    pub(super) fn update(&mut self, opcode: &'static str, start: usize) -> StepResult<(), V> {
         let dict = self.container(opcode, start)?;
         let items = &self.items[start..];
         if !items.len().is_multiple_of(2) {
@@ -75,14 +75,14 @@ impl<'v, V: Visitor> Stack<'v, V> {
         Ok(())
     }
 
-    pub(super) fn add(&mut self, opcode: &'static str, start: usize) -> Step<(), V> {
+    pub(super) fn add(&mut self, opcode: &'static str, start: usize) -> StepResult<(), V> {
         let set = self.container(opcode, start)?;
         self.values.visitor.add(set, &self.items[start..]).map_err(|e| objection(opcode, e))?;
         self.items.truncate(start);
         Ok(())
     }
 
-    pub(super) fn tuple(&mut self, start: usize) -> Step<(), V> {
+    pub(super) fn tuple(&mut self, start: usize) -> StepResult<(), V> {
         let value = self.values.visitor.tuple(&self.items[start..]).map_err(ErrorKind::Visitor)?;
         self.items.truncate(start);
         self.items.push(value);

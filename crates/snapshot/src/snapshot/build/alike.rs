@@ -1,11 +1,11 @@
 //! Events that differ from an earlier one in where, how large, when and by whom alone: nearly all of them.
 
 use super::super::Event;
-use super::super::field::Key;
-use super::super::value::{Value, ValueKind};
+use super::super::field::FieldKey;
+use super::super::value::{ValueHandle, ValueKind};
 use super::container::{self, Dict};
-use super::{Builder, RecordKind};
-use crate::pickle::Alike;
+use super::{RecordKind, SnapshotBuilder};
+use crate::pickle::AlikeDictionaries;
 
 /// Where each value is among those that differ from one event to the next.
 #[derive(Debug)]
@@ -19,24 +19,30 @@ pub(in crate::snapshot) struct EventShape {
 }
 
 /// True for what differs from one event to the next.
-fn varies(key: Key) -> bool {
-    matches!(key, Key::Addr | Key::Size | Key::TimeUs | Key::Frames)
+fn varies(key: FieldKey) -> bool {
+    matches!(key, FieldKey::Addr | FieldKey::Size | FieldKey::TimeUs | FieldKey::Frames)
 }
 
-impl Builder {
+impl SnapshotBuilder {
     /// The shape of the event that `dict` became just now. One that lacks keys, or has keys that few events have, has none.
-    pub(super) fn event_shape(&self, dict: Value, items: &[Value]) -> Option<Alike<EventShape>> {
+    pub(super) fn event_shape(
+        &self,
+        dict: ValueHandle,
+        items: &[ValueHandle],
+    ) -> Option<AlikeDictionaries<EventShape>> {
         let at = self.record(dict, RecordKind::Event)? as usize;
         let event = *self.events.get(at)?;
         if self.incomplete.contains_key(&at) {
             return None;
         }
-        let keys: Vec<Option<Key>> = items.iter().step_by(2).map(|&key| Self::key(key)).collect();
+        let keys: Vec<Option<FieldKey>> = items.iter().step_by(2).map(|&key| Self::key(key)).collect();
         let is_unusual =
             keys.iter().zip(items.as_chunks::<2>().0).enumerate().any(|(i, (key, &[_, value]))| match key {
-                Some(Key::DeviceFree | Key::ForwardFrames) => true,
+                Some(FieldKey::DeviceFree | FieldKey::ForwardFrames) => true,
                 // A container may hold something else when it comes again.
-                key if *key != Some(Key::Frames) && matches!(value.kind(), ValueKind::List(_) | ValueKind::Dict(_)) => {
+                key if *key != Some(FieldKey::Frames)
+                    && matches!(value.kind(), ValueKind::List(_) | ValueKind::Dict(_)) =>
+                {
                     true
                 }
                 key => key.is_some() && keys[..i].contains(key),
@@ -44,22 +50,22 @@ impl Builder {
         if is_unusual {
             return None;
         }
-        let varying: Vec<(usize, Key)> =
+        let varying: Vec<(usize, FieldKey)> =
             (0..).zip(keys).filter_map(|(at, key)| Some((at, key.filter(|&key| varies(key))?))).collect();
         let place = |key| varying.iter().position(|&(_, one)| one == key);
         let shape = EventShape {
-            addr: place(Key::Addr)?,
-            size: place(Key::Size)?,
-            time_us: place(Key::TimeUs),
-            frames: place(Key::Frames),
+            addr: place(FieldKey::Addr)?,
+            size: place(FieldKey::Size)?,
+            time_us: place(FieldKey::TimeUs),
+            frames: place(FieldKey::Frames),
             event: Event { stack: None, time_us: Event::NO_TIME, ..event },
         };
-        Some(Alike { shape, varying: varying.into_iter().map(|(pair, _)| 2 * pair + 1).collect() })
+        Some(AlikeDictionaries { shape, varying: varying.into_iter().map(|(pair, _)| 2 * pair + 1).collect() })
     }
 
     /// Another event of a shape, or `None` where it is not well-formed.
     #[inline]
-    pub(super) fn event_alike(&mut self, shape: &EventShape, varying: &[Value]) -> Option<Dict> {
+    pub(super) fn event_alike(&mut self, shape: &EventShape, varying: &[ValueHandle]) -> Option<Dict> {
         let mut event = shape.event;
         event.addr = self.unsigned(varying[shape.addr])?;
         event.size = self.unsigned(varying[shape.size])?;

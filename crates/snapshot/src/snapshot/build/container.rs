@@ -16,7 +16,7 @@ pub(super) enum Dict {
 
 /// A list so far.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum List {
+pub(super) enum PartialList {
     Empty,
     /// Frames that came at once and that nothing refers to yet.
     Stack(StackId),
@@ -28,7 +28,7 @@ pub(super) enum List {
     NoStack(u32),
 }
 
-/// A [`Dict`] or a [`List`]: its kind in the upper three bits, its index below.
+/// A [`Dict`] or a [`PartialList`]: its kind in the upper three bits, its index below.
 #[derive(Clone, Copy)]
 pub(super) struct Packed(u32);
 
@@ -71,14 +71,14 @@ impl Packed {
     }
 
     #[inline]
-    pub(super) fn list(self) -> List {
+    pub(super) fn list(self) -> PartialList {
         let at = self.index();
         match self.kind() {
-            0 => List::Empty,
-            1 => List::Stack(StackId::from_index(at as usize)),
-            2 => List::Used(StackId::from_index(at as usize)),
-            3 => List::Items(at),
-            _ => List::NoStack(at),
+            0 => PartialList::Empty,
+            1 => PartialList::Stack(StackId::from_index(at as usize)),
+            2 => PartialList::Used(StackId::from_index(at as usize)),
+            3 => PartialList::Items(at),
+            _ => PartialList::NoStack(at),
         }
     }
 }
@@ -94,16 +94,16 @@ impl From<Dict> for Packed {
     }
 }
 
-impl From<List> for Packed {
+impl From<PartialList> for Packed {
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "ids are made from 32 bits")]
-    fn from(list: List) -> Self {
+    fn from(list: PartialList) -> Self {
         match list {
-            List::Empty => Self::EMPTY,
-            List::Stack(stack) => Self::new(1, stack.index() as u32),
-            List::Used(stack) => Self::new(2, stack.index() as u32),
-            List::Items(at) => Self::new(3, at),
-            List::NoStack(at) => Self::new(4, at),
+            PartialList::Empty => Self::EMPTY,
+            PartialList::Stack(stack) => Self::new(1, stack.index() as u32),
+            PartialList::Used(stack) => Self::new(2, stack.index() as u32),
+            PartialList::Items(at) => Self::new(3, at),
+            PartialList::NoStack(at) => Self::new(4, at),
         }
     }
 }
@@ -115,7 +115,13 @@ mod tests {
     #[test]
     fn what_is_packed_survives() {
         let id = StackId::from_index(17);
-        for list in [List::Empty, List::Stack(id), List::Used(id), List::Items(0), List::NoStack(MOST)] {
+        for list in [
+            PartialList::Empty,
+            PartialList::Stack(id),
+            PartialList::Used(id),
+            PartialList::Items(0),
+            PartialList::NoStack(MOST),
+        ] {
             assert_eq!(Packed::from(list).list(), list);
         }
         let records = RecordKind::ALL.map(|kind| Dict::Record(kind, MOST));

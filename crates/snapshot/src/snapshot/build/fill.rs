@@ -1,15 +1,15 @@
 //! Fills records with what their dictionaries say.
 
-use super::super::field::Key;
+use super::super::field::FieldKey;
 use super::super::forward;
-use super::super::value::{Value, ValueKind};
+use super::super::value::{ValueHandle, ValueKind};
 use super::super::{Action, DictKind, Event, Frame, FrameId, StringId, TagsId};
 use super::container::{self, Dict};
-use super::{Builder, RecordKind};
+use super::{RecordKind, SnapshotBuilder};
 
-impl Builder {
+impl SnapshotBuilder {
     /// A dictionary of a kind just recognised.
-    pub(super) fn begin(&mut self, kind: RecordKind, pairs: impl Iterator<Item = (Value, Value)>) -> Dict {
+    pub(super) fn begin(&mut self, kind: RecordKind, pairs: impl Iterator<Item = (ValueHandle, ValueHandle)>) -> Dict {
         match kind {
             RecordKind::Frame => {
                 let empty = self.tables.intern_string("");
@@ -24,14 +24,14 @@ impl Builder {
 
     /// The action of an event.
     #[inline]
-    fn action(&self, value: Value) -> Option<Action> {
+    fn action(&self, value: ValueHandle) -> Option<Action> {
         let id = Self::string_id(value)?;
         let known = self.actions.iter().find(|(name, _)| *name == id);
         Some(known.map_or(Action::Other, |&(_, action)| action))
     }
 
     #[inline]
-    pub(super) fn time(&self, value: Value) -> i64 {
+    pub(super) fn time(&self, value: ValueHandle) -> i64 {
         match value.kind() {
             ValueKind::Int(time) => time,
             _ => self.integer(value).and_then(|time| i64::try_from(time).ok()).unwrap_or(Event::NO_TIME),
@@ -39,7 +39,12 @@ impl Builder {
     }
 
     /// More of a dictionary of a known kind.
-    pub(super) fn fill(&mut self, kind: RecordKind, index: u32, pairs: impl Iterator<Item = (Value, Value)>) -> Dict {
+    pub(super) fn fill(
+        &mut self,
+        kind: RecordKind,
+        index: u32,
+        pairs: impl Iterator<Item = (ValueHandle, ValueHandle)>,
+    ) -> Dict {
         let at = index as usize;
         match kind {
             RecordKind::Frame => {
@@ -53,14 +58,14 @@ impl Builder {
         }
     }
 
-    fn filled_frame(&mut self, mut frame: Frame, pairs: impl Iterator<Item = (Value, Value)>) -> Dict {
+    fn filled_frame(&mut self, mut frame: Frame, pairs: impl Iterator<Item = (ValueHandle, ValueHandle)>) -> Dict {
         for (key, value) in pairs {
             match Self::key(key) {
-                Some(Key::Name) => frame.name = Self::string_id(value).unwrap_or(frame.name),
-                Some(Key::Filename) => frame.filename = Self::string_id(value).unwrap_or(frame.filename),
+                Some(FieldKey::Name) => frame.name = Self::string_id(value).unwrap_or(frame.name),
+                Some(FieldKey::Filename) => frame.filename = Self::string_id(value).unwrap_or(frame.filename),
                 // Wider than 128 bits is as unknown as the -1 that PyTorch writes.
-                Some(Key::Line) => frame.line = self.integer(value).unwrap_or(-1),
-                Some(Key::FxOriginalTrace) => frame.original = self.original(value),
+                Some(FieldKey::Line) => frame.line = self.integer(value).unwrap_or(-1),
+                Some(FieldKey::FxOriginalTrace) => frame.original = self.original(value),
                 Some(_) => {}
                 None => self.unread.add(DictKind::Frame, key),
             }
@@ -69,13 +74,13 @@ impl Builder {
     }
 
     /// The innermost frame of the traceback that generated code keeps of its origin.
-    fn original(&mut self, trace: Value) -> Option<FrameId> {
+    fn original(&mut self, trace: ValueHandle) -> Option<FrameId> {
         let text = self.string(trace)?.to_owned();
         let entry = text.lines().rev().find_map(forward::entry)?;
         Some(self.frame_of_traceback(&entry))
     }
 
-    pub(super) fn frame_of_traceback(&mut self, entry: &forward::Entry<'_>) -> FrameId {
+    pub(super) fn frame_of_traceback(&mut self, entry: &forward::TracebackFrame<'_>) -> FrameId {
         let name = self.tables.intern_string(entry.name);
         let filename = self.tables.intern_string(entry.file);
         self.tables.intern_frame(Frame { name, filename, line: entry.line.into(), original: None })
@@ -83,38 +88,43 @@ impl Builder {
 
     /// Fills an event, of which some required keys are `present`.
     #[inline]
-    fn fill_event(&mut self, at: usize, mut present: Present, pairs: impl Iterator<Item = (Value, Value)>) -> Dict {
+    fn fill_event(
+        &mut self,
+        at: usize,
+        mut present: Present,
+        pairs: impl Iterator<Item = (ValueHandle, ValueHandle)>,
+    ) -> Dict {
         let mut event = self.events[at];
-        let mut tags = [Value::ABSENT; 5];
+        let mut tags = [ValueHandle::ABSENT; 5];
         let [stream, compile_context, user_metadata, pool_id, other_action] = &mut tags;
         for (key, value) in pairs {
             match Self::key(key) {
-                Some(Key::Action) => {
+                Some(FieldKey::Action) => {
                     if let Some(action) = self.action(value) {
                         event.action = action;
                         present.action = true;
-                        *other_action = if action == Action::Other { value } else { Value::ABSENT };
+                        *other_action = if action == Action::Other { value } else { ValueHandle::ABSENT };
                     }
                 }
-                Some(Key::Addr | Key::DeviceFree) => {
+                Some(FieldKey::Addr | FieldKey::DeviceFree) => {
                     if let Some(addr) = self.unsigned(value) {
                         event.addr = addr;
                         present.addr = true;
                     }
                 }
-                Some(Key::Size) => {
+                Some(FieldKey::Size) => {
                     if let Some(size) = self.unsigned(value) {
                         event.size = size;
                         present.size = true;
                     }
                 }
-                Some(Key::TimeUs) => event.time_us = self.time(value),
-                Some(Key::Frames) => event.stack = self.use_stack(value),
-                Some(Key::ForwardFrames) => self.forward.push((at, value)),
-                Some(Key::Stream) => *stream = value,
-                Some(Key::CompileContext) => *compile_context = value,
-                Some(Key::UserMetadata) => *user_metadata = value,
-                Some(Key::PoolId) => *pool_id = value,
+                Some(FieldKey::TimeUs) => event.time_us = self.time(value),
+                Some(FieldKey::Frames) => event.stack = self.use_stack(value),
+                Some(FieldKey::ForwardFrames) => self.forward.push((at, value)),
+                Some(FieldKey::Stream) => *stream = value,
+                Some(FieldKey::CompileContext) => *compile_context = value,
+                Some(FieldKey::UserMetadata) => *user_metadata = value,
+                Some(FieldKey::PoolId) => *pool_id = value,
                 Some(_) => {}
                 None => self.unread.add(DictKind::Event, key),
             }
@@ -130,7 +140,7 @@ impl Builder {
 
     /// `before` with the values that are present of stream, compile context, metadata, pool and unknown action.
     #[inline]
-    fn tags_with(&mut self, before: TagsId, values: [Value; 5]) -> TagsId {
+    fn tags_with(&mut self, before: TagsId, values: [ValueHandle; 5]) -> TagsId {
         match self.latest_tags {
             Some((latest, tags)) if before == Self::no_tags() && values == latest => tags,
             _ => self.new_tags(before, values),
@@ -138,22 +148,22 @@ impl Builder {
     }
 
     #[cold]
-    fn new_tags(&mut self, before: TagsId, values: [Value; 5]) -> TagsId {
+    fn new_tags(&mut self, before: TagsId, values: [ValueHandle; 5]) -> TagsId {
         let mut tags = *self.tables.tags(before);
         let [stream, compile_context, user_metadata, pool_id, other_action] = values;
-        if stream != Value::ABSENT {
+        if stream != ValueHandle::ABSENT {
             tags.stream = self.integer(stream);
         }
-        if compile_context != Value::ABSENT {
+        if compile_context != ValueHandle::ABSENT {
             tags.compile_context = self.unless_nothing(compile_context, &["", "N/A"]);
         }
-        if user_metadata != Value::ABSENT {
+        if user_metadata != ValueHandle::ABSENT {
             tags.user_metadata = self.metadata(user_metadata);
         }
-        if pool_id != Value::ABSENT {
+        if pool_id != ValueHandle::ABSENT {
             tags.pool_id = self.pool_id(pool_id);
         }
-        if other_action != Value::ABSENT {
+        if other_action != ValueHandle::ABSENT {
             tags.action = Self::string_id(other_action);
         }
         let id = self.tables.intern_tags(tags);
@@ -167,7 +177,7 @@ impl Builder {
     }
 
     /// The metadata of an event: a text, or a dictionary, which counts as its JSON.
-    fn metadata(&mut self, value: Value) -> Option<StringId> {
+    fn metadata(&mut self, value: ValueHandle) -> Option<StringId> {
         if !matches!(value.kind(), ValueKind::Dict(_)) {
             return self.unless_nothing(value, &[""]);
         }
@@ -176,7 +186,7 @@ impl Builder {
     }
 
     /// A tag, unless it is what PyTorch writes where nothing was set.
-    fn unless_nothing(&self, tag: Value, nothing: &[&str]) -> Option<StringId> {
+    fn unless_nothing(&self, tag: ValueHandle, nothing: &[&str]) -> Option<StringId> {
         Self::string_id(tag).filter(|&tag| !nothing.contains(&self.tables.string(tag)))
     }
 }

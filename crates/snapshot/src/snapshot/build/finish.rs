@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use ptmem_base::device::DeviceId;
 use ptmem_base::text::cut;
 
-use super::super::field::Key;
+use super::super::field::FieldKey;
 use super::super::forward;
-use super::super::value::{Value, ValueKind};
-use super::super::{AllocatorSettings, Annotation, DictKind, Error, FrameId, RunFacts, Snapshot, StackId};
-use super::Builder;
+use super::super::value::{ValueHandle, ValueKind};
+use super::super::{AllocatorSettings, Annotation, DictKind, FrameId, RunFacts, Snapshot, SnapshotError, StackId};
+use super::SnapshotBuilder;
 use super::container::Dict;
 
 /// Bounds on the text of a setting: few bytes of a file can refer to one text millions of times.
@@ -20,15 +20,15 @@ const MOST_SETTING_PAIRS: usize = 100;
 pub(super) const MOST_REPEATED: usize = 1 << 20;
 
 /// The problem of a part of the file; whoever knows more adds its place.
-pub(super) fn invalid(problem: impl Into<String>) -> Error {
-    Error::Invalid { place: String::new(), problem: problem.into() }
+pub(super) fn invalid(problem: impl Into<String>) -> SnapshotError {
+    SnapshotError::Invalid { place: String::new(), problem: problem.into() }
 }
 
-pub(super) fn repeated(what: &str) -> Error {
+pub(super) fn repeated(what: &str) -> SnapshotError {
     invalid(format!("the same {what} object occurs twice; the file is damaged"))
 }
 
-pub(super) fn required<T>(value: Option<T>, key: Key, expected: &str) -> Result<T, Error> {
+pub(super) fn required<T>(value: Option<T>, key: FieldKey, expected: &str) -> Result<T, SnapshotError> {
     let key: &str = key.into();
     value.ok_or_else(|| invalid(format!("the key '{key}' is missing or is not {expected}")))
 }
@@ -36,7 +36,7 @@ pub(super) fn required<T>(value: Option<T>, key: Key, expected: &str) -> Result<
 /// PyTorch itself knows at most 128 devices in a process.
 const MOST_DEVICES: u32 = 1024;
 
-pub(super) fn device_number(number: i128) -> Result<DeviceId, Error> {
+pub(super) fn device_number(number: i128) -> Result<DeviceId, SnapshotError> {
     let device = i64::try_from(number).ok().and_then(|number| DeviceId::try_from(number).ok());
     let known = device.filter(|device| device.ordinal().is_none_or(|ordinal| ordinal < MOST_DEVICES));
     known.ok_or_else(|| invalid(format!("there is no device {number}; expected 0 to {}", MOST_DEVICES - 1)))
@@ -44,46 +44,46 @@ pub(super) fn device_number(number: i128) -> Result<DeviceId, Error> {
 
 pub(super) const UNSIGNED: &str = "an integer from 0 to 2^64-1";
 
-impl Builder {
+impl SnapshotBuilder {
     /// Makes a snapshot of the value that the pickle left.
-    pub(in crate::snapshot) fn finish(mut self, root: Value) -> Result<Snapshot, Error> {
+    pub(in crate::snapshot) fn finish(mut self, root: ValueHandle) -> Result<Snapshot, SnapshotError> {
         let is_list = self.list_items(root).is_some();
-        let segments = if is_list { Some(root) } else { self.entry(root, Key::Segments) };
-        let traces = if is_list { None } else { self.entry(root, Key::DeviceTraces) };
-        let settings = self.entry(root, Key::AllocatorSettings);
-        let annotations = self.entry(root, Key::ExternalAnnotations);
-        let Some(segments) = segments.or(traces.is_some().then_some(Value::OPAQUE)) else {
-            return Err(Error::NotASnapshot { found: self.describe(root) });
+        let segments = if is_list { Some(root) } else { self.entry(root, FieldKey::Segments) };
+        let traces = if is_list { None } else { self.entry(root, FieldKey::DeviceTraces) };
+        let settings = self.entry(root, FieldKey::AllocatorSettings);
+        let annotations = self.entry(root, FieldKey::ExternalAnnotations);
+        let Some(segments) = segments.or(traces.is_some().then_some(ValueHandle::OPAQUE)) else {
+            return Err(SnapshotError::NotASnapshot { found: self.describe(root) });
         };
         if traces.is_none()
             && let Some(first) = self.list_items(segments).and_then(|items| items.first().copied())
-            && self.entry(first, Key::TotalSize).is_none()
+            && self.entry(first, FieldKey::TotalSize).is_none()
         {
             let found = format!("a list whose first item is {}", self.describe(first));
-            return Err(Error::NotASnapshot { found });
+            return Err(SnapshotError::NotASnapshot { found });
         }
         self.finish_forward()?;
         if !is_list {
             self.finish_sources(root);
         }
         self.note_unread(DictKind::File, root);
-        let host_segments = self.entry(root, Key::HostSegments);
+        let host_segments = self.entry(root, FieldKey::HostSegments);
         let leaves_out_traces = traces.is_some_and(|traces| self.list_len(traces) == 0) && self.list_len(segments) > 0;
-        let host_traces = self.entry(root, Key::HostTraces);
+        let host_traces = self.entry(root, FieldKey::HostTraces);
         let mut devices = BTreeMap::new();
-        self.finish_segments(segments, Key::Segments, &mut devices)?;
+        self.finish_segments(segments, FieldKey::Segments, &mut devices)?;
         if let Some(segments) = host_segments {
-            self.finish_segments(segments, Key::HostSegments, &mut devices)?;
+            self.finish_segments(segments, FieldKey::HostSegments, &mut devices)?;
         }
         let events = self.finish_traces(traces, host_traces, &mut devices)?;
         let mut settings = settings.map(|value| self.finish_settings(value)).unwrap_or_default();
         let keeps_annotations = annotations.is_some();
         let annotations = annotations.map(|value| self.finish_annotations(value)).unwrap_or_default();
-        let overflowed = if is_list { None } else { self.entry(root, Key::TraceAllocOverflowed) };
+        let overflowed = if is_list { None } else { self.entry(root, FieldKey::TraceAllocOverflowed) };
         self.finish_overflowed(overflowed, &mut settings, &mut devices);
-        let run = if is_list { None } else { self.entry(root, Key::Ptmem) };
+        let run = if is_list { None } else { self.entry(root, FieldKey::Ptmem) };
         let mut run = run.and_then(|value| self.json(value)).and_then(RunFacts::of);
-        let exit = if is_list { None } else { self.entry(root, Key::PtmemExit) };
+        let exit = if is_list { None } else { self.entry(root, FieldKey::PtmemExit) };
         if let (Some(run), Some(status)) = (&mut run, exit.and_then(|value| self.unsigned(value))) {
             run.end_with(status);
         }
@@ -103,7 +103,7 @@ impl Builder {
     }
 
     /// A value in words.
-    fn describe(&self, value: Value) -> String {
+    fn describe(&self, value: ValueHandle) -> String {
         match value.kind() {
             ValueKind::Opaque => "None, bytes or a set".to_owned(),
             ValueKind::Bool(_) => "a bool".to_owned(),
@@ -128,7 +128,7 @@ impl Builder {
     }
 
     /// Adds the frames of the forward pass to the stacks of events.
-    fn finish_forward(&mut self) -> Result<(), Error> {
+    fn finish_forward(&mut self) -> Result<(), SnapshotError> {
         for (at, list) in std::mem::take(&mut self.forward) {
             self.events[at].stack = self.with_forward(self.events[at].stack, list);
         }
@@ -137,7 +137,7 @@ impl Builder {
     }
 
     /// A stack of the backward pass with the frames of the forward pass in a list. Anything but a traceback is skipped.
-    fn with_forward(&mut self, stack: Option<StackId>, list: Value) -> Option<StackId> {
+    fn with_forward(&mut self, stack: Option<StackId>, list: ValueHandle) -> Option<StackId> {
         let inner = stack.unwrap_or_else(|| self.tables.intern_stack(&[]));
         if let Some(whole) = self.with_forward.get(&(inner, list)) {
             return Some(*whole);
@@ -156,7 +156,7 @@ impl Builder {
     }
 
     /// The frames of a formatted traceback, innermost first.
-    fn frames_of_traceback(&mut self, list: Value) -> Vec<FrameId> {
+    fn frames_of_traceback(&mut self, list: ValueHandle) -> Vec<FrameId> {
         let items = self.list_items(list).unwrap_or_default();
         let texts: Vec<_> = items.iter().filter_map(|&item| Self::string_id(item)).collect();
         let texts: Vec<String> = texts.into_iter().map(|id| self.tables.string(id).to_owned()).collect();
@@ -168,28 +168,28 @@ impl Builder {
     }
 
     /// The stack of a dictionary, if anything is known of it.
-    pub(super) fn known_stack(&mut self, dict: Value) -> Option<StackId> {
-        let stack = self.entry(dict, Key::Frames).and_then(|frames| self.use_stack(frames));
-        let forward = self.entry(dict, Key::ForwardFrames);
+    pub(super) fn known_stack(&mut self, dict: ValueHandle) -> Option<StackId> {
+        let stack = self.entry(dict, FieldKey::Frames).and_then(|frames| self.use_stack(frames));
+        let forward = self.entry(dict, FieldKey::ForwardFrames);
         let stack = forward.map_or(stack, |forward| self.with_forward(stack, forward));
         stack.filter(|&stack| self.tables.has_frames(stack))
     }
 
     /// The value of a key of a dictionary: the last one counts, as in Python.
-    pub(super) fn entry(&self, dict: Value, key: Key) -> Option<Value> {
-        let key = Value::new(ValueKind::Str(key as u32));
+    pub(super) fn entry(&self, dict: ValueHandle, key: FieldKey) -> Option<ValueHandle> {
+        let key = ValueHandle::new(ValueKind::Str(key as u32));
         self.dict_pairs(dict)?.iter().rev().find(|(known, _)| *known == key).map(|&(_, value)| value)
     }
 
-    pub(super) fn unsigned_entry(&self, dict: Value, key: Key) -> Option<u64> {
+    pub(super) fn unsigned_entry(&self, dict: ValueHandle, key: FieldKey) -> Option<u64> {
         self.entry(dict, key).and_then(|value| self.unsigned(value))
     }
 
-    pub(super) fn required_unsigned(&self, dict: Value, key: Key) -> Result<u64, Error> {
+    pub(super) fn required_unsigned(&self, dict: ValueHandle, key: FieldKey) -> Result<u64, SnapshotError> {
         required(self.unsigned_entry(dict, key), key, UNSIGNED)
     }
 
-    fn finish_settings(&self, value: Value) -> AllocatorSettings {
+    fn finish_settings(&self, value: ValueHandle) -> AllocatorSettings {
         let Some(pairs) = self.dict_pairs(value) else {
             return AllocatorSettings::default();
         };
@@ -219,7 +219,7 @@ impl Builder {
         settings
     }
 
-    fn setting_text(&self, value: Value) -> String {
+    fn setting_text(&self, value: ValueHandle) -> String {
         match value.kind() {
             ValueKind::Bool(value) => value.to_string(),
             ValueKind::Float(at) => self.floats[at as usize].to_string(),
@@ -240,18 +240,18 @@ impl Builder {
     }
 
     /// Annotations are an aid: malformed ones are skipped.
-    fn finish_annotations(&self, value: Value) -> Vec<Annotation> {
+    fn finish_annotations(&self, value: ValueHandle) -> Vec<Annotation> {
         let handles = self.list_items(value).unwrap_or_default();
         let annotations = handles.iter().filter_map(|&handle| {
-            let stage = self.string(self.entry(handle, Key::Stage)?)?;
+            let stage = self.string(self.entry(handle, FieldKey::Stage)?)?;
             let device = self
-                .unsigned_entry(handle, Key::Device)
+                .unsigned_entry(handle, FieldKey::Device)
                 .and_then(|device| u32::try_from(device).ok().map(DeviceId::Ordinal));
             Some(Annotation {
                 starts: stage == "START",
-                name: Self::string_id(self.entry(handle, Key::Name)?)?,
+                name: Self::string_id(self.entry(handle, FieldKey::Name)?)?,
                 device: device.unwrap_or_default(),
-                time_us: i64::try_from(self.unsigned_entry(handle, Key::TimeUs)?).ok()?,
+                time_us: i64::try_from(self.unsigned_entry(handle, FieldKey::TimeUs)?).ok()?,
             })
         });
         annotations.collect()

@@ -3,8 +3,8 @@
 use ptmem_base::text::cut;
 use serde_json::{Map, Value as Json};
 
-use super::Builder;
-use crate::snapshot::value::{Value, ValueKind};
+use super::SnapshotBuilder;
+use crate::snapshot::value::{ValueHandle, ValueKind};
 
 /// Bounds on a value: few bytes of a file can refer to one list or text millions of times.
 const DEEPEST: usize = 8;
@@ -16,25 +16,29 @@ const MOST_SHORT_TEXT: usize = 1000;
 const LONGEST_TEXT: usize = 500;
 
 /// The bounds that remain while the facts are read.
-struct Left {
+struct RemainingBounds {
     values: usize,
     text: usize,
     /// True for a value of an event; the facts about the run have no numbers but unsigned ones.
     is_short: bool,
 }
 
-impl Builder {
+impl SnapshotBuilder {
     /// A value as JSON; `None` where it is larger than any recorder writes.
-    pub(super) fn json(&self, value: Value) -> Option<Json> {
-        self.json_within(value, DEEPEST, &mut Left { values: MOST_VALUES, text: MOST_TEXT, is_short: false })
+    pub(super) fn json(&self, value: ValueHandle) -> Option<Json> {
+        self.json_within(value, DEEPEST, &mut RemainingBounds { values: MOST_VALUES, text: MOST_TEXT, is_short: false })
     }
 
     /// The same for a value that an event carries, of which a file can have millions.
-    pub(super) fn short_json(&self, value: Value) -> Option<Json> {
-        self.json_within(value, DEEPEST, &mut Left { values: MOST_SHORT_VALUES, text: MOST_SHORT_TEXT, is_short: true })
+    pub(super) fn short_json(&self, value: ValueHandle) -> Option<Json> {
+        self.json_within(
+            value,
+            DEEPEST,
+            &mut RemainingBounds { values: MOST_SHORT_VALUES, text: MOST_SHORT_TEXT, is_short: true },
+        )
     }
 
-    fn json_within(&self, value: Value, depth: usize, left: &mut Left) -> Option<Json> {
+    fn json_within(&self, value: ValueHandle, depth: usize, left: &mut RemainingBounds) -> Option<Json> {
         left.values = left.values.checked_sub(1)?;
         let depth = depth.checked_sub(1)?;
         if let Some(items) = self.list_items(value) {
@@ -63,7 +67,7 @@ impl Builder {
         })
     }
 
-    fn text_within(&self, value: Value, left: &mut Left) -> Option<String> {
+    fn text_within(&self, value: ValueHandle, left: &mut RemainingBounds) -> Option<String> {
         let text = cut(self.string(value)?, LONGEST_TEXT);
         left.text = left.text.checked_sub(text.len())?;
         Some(text.to_owned())

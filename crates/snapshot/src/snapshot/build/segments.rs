@@ -4,21 +4,21 @@ use ptmem_base::device::DeviceId;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::super::field::Key;
-use super::super::value::Value;
-use super::super::{Block, BlockState, Device, DictKind, Error, Segment};
-use super::Builder;
+use super::super::field::FieldKey;
+use super::super::value::ValueHandle;
+use super::super::{Block, BlockState, Device, DictKind, Segment, SnapshotError};
+use super::SnapshotBuilder;
 use super::finish::{MOST_REPEATED, device_number, invalid, repeated, required};
 
-impl Builder {
+impl SnapshotBuilder {
     /// Checks the segments that a key has, and adds them to their devices.
     pub(super) fn finish_segments(
         &mut self,
-        list: Value,
-        key: Key,
+        list: ValueHandle,
+        key: FieldKey,
         devices: &mut BTreeMap<DeviceId, Device>,
-    ) -> Result<(), Error> {
-        let is_host = key == Key::HostSegments;
+    ) -> Result<(), SnapshotError> {
+        let is_host = key == FieldKey::HostSegments;
         let key: &str = key.into();
         if self.list_len(list) > self.dicts.len() + MOST_REPEATED {
             return Err(invalid("has more entries than the file has dictionaries; the file is damaged").within(key));
@@ -35,18 +35,18 @@ impl Builder {
     }
 
     /// A segment, and its device.
-    fn finish_segment(&mut self, handle: Value) -> Result<(DeviceId, Segment), Error> {
-        self.entry(handle, Key::TotalSize)
+    fn finish_segment(&mut self, handle: ValueHandle) -> Result<(DeviceId, Segment), SnapshotError> {
+        self.entry(handle, FieldKey::TotalSize)
             .ok_or_else(|| invalid("not a segment (a dict with the key 'total_size')"))?;
         if !self.met.insert(handle) {
             return Err(repeated("segment"));
         }
         self.note_unread(DictKind::Segment, handle);
-        let device = self.entry(handle, Key::Device).and_then(|device| self.integer(device));
-        let device = device_number(required(device, Key::Device, "an integer")?)?;
-        let address = self.required_unsigned(handle, Key::Address)?;
-        let total_size = self.required_unsigned(handle, Key::TotalSize)?;
-        let list = required(self.entry(handle, Key::Blocks), Key::Blocks, "a list")?;
+        let device = self.entry(handle, FieldKey::Device).and_then(|device| self.integer(device));
+        let device = device_number(required(device, FieldKey::Device, "an integer")?)?;
+        let address = self.required_unsigned(handle, FieldKey::Address)?;
+        let total_size = self.required_unsigned(handle, FieldKey::TotalSize)?;
+        let list = required(self.entry(handle, FieldKey::Blocks), FieldKey::Blocks, "a list")?;
         if self.list_len(list) > self.dicts.len() + MOST_REPEATED {
             return Err(invalid("has more blocks than the file has dictionaries; the file is damaged"));
         }
@@ -63,45 +63,45 @@ impl Builder {
             next_address = block.address.saturating_add(block.size);
             blocks.push(block);
         }
-        let kind = self.entry(handle, Key::SegmentType).and_then(|kind| self.string(kind));
+        let kind = self.entry(handle, FieldKey::SegmentType).and_then(|kind| self.string(kind));
         let segment = Segment {
             address,
             total_size,
-            allocated_size: self.unsigned_entry(handle, Key::AllocatedSize),
-            active_size: self.unsigned_entry(handle, Key::ActiveSize),
+            allocated_size: self.unsigned_entry(handle, FieldKey::AllocatedSize),
+            active_size: self.unsigned_entry(handle, FieldKey::ActiveSize),
             small_pool: kind == Some("small"),
-            stream: self.entry(handle, Key::Stream).and_then(|stream| self.integer(stream)),
-            pool_id: self.entry(handle, Key::SegmentPoolId).and_then(|pool| self.pool_id(pool)),
-            is_expandable: self.unsigned_entry(handle, Key::IsExpandable) == Some(1),
+            stream: self.entry(handle, FieldKey::Stream).and_then(|stream| self.integer(stream)),
+            pool_id: self.entry(handle, FieldKey::SegmentPoolId).and_then(|pool| self.pool_id(pool)),
+            is_expandable: self.unsigned_entry(handle, FieldKey::IsExpandable) == Some(1),
             stack: self.known_stack(handle),
             blocks,
         };
         Ok((device, segment))
     }
 
-    fn finish_block(&mut self, handle: Value, next_address: u64) -> Result<Block, Error> {
-        let state = self.entry(handle, Key::State);
+    fn finish_block(&mut self, handle: ValueHandle, next_address: u64) -> Result<Block, SnapshotError> {
+        let state = self.entry(handle, FieldKey::State);
         let state = state.ok_or_else(|| invalid("not a block (a dict with the key 'state')"))?;
         if !self.met.insert(handle) {
             return Err(repeated("block"));
         }
         self.note_unread(DictKind::Block, handle);
-        let size = self.required_unsigned(handle, Key::Size)?;
+        let size = self.required_unsigned(handle, FieldKey::Size)?;
         let state: Option<BlockState> = self.string(state).and_then(|state| state.parse().ok());
         let expected = "one of active_allocated, active_pending_free, active_awaiting_free, inactive";
-        let state = required(state, Key::State, expected)?;
+        let state = required(state, FieldKey::State, expected)?;
         // Releases before 2.1 wrote no address, and kept the latest occupant in `history`.
-        let address = self.unsigned_entry(handle, Key::Address);
+        let address = self.unsigned_entry(handle, FieldKey::Address);
         self.lacks_block_addresses |= address.is_none();
         let address = address.unwrap_or(next_address);
         address.checked_add(size).ok_or_else(|| invalid("the block ends past the last address"))?;
-        let history = self.entry(handle, Key::History).and_then(|history| self.list_items(history));
-        let occupant = history.and_then(|history| history.first().copied()).unwrap_or(Value::OPAQUE);
-        let requested_size = self.unsigned_entry(handle, Key::RequestedSize);
+        let history = self.entry(handle, FieldKey::History).and_then(|history| self.list_items(history));
+        let occupant = history.and_then(|history| history.first().copied()).unwrap_or(ValueHandle::OPAQUE);
+        let requested_size = self.unsigned_entry(handle, FieldKey::RequestedSize);
         Ok(Block {
             address,
             size,
-            requested_size: requested_size.or_else(|| self.unsigned_entry(occupant, Key::RealSize)),
+            requested_size: requested_size.or_else(|| self.unsigned_entry(occupant, FieldKey::RealSize)),
             state,
             stack: self.known_stack(handle).or_else(|| self.known_stack(occupant)),
         })

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::super::StringId;
-use super::super::field::Key;
-use super::super::value::Value;
-use super::Builder;
+use super::super::field::FieldKey;
+use super::super::value::ValueHandle;
+use super::SnapshotBuilder;
 use super::visit::LONGEST_TEXT;
 
 /// A shorter text was not cut, whatever its last character is.
@@ -19,14 +19,14 @@ const MOST: usize = 16 << 20;
 
 /// The long texts of a file, which may be sources.
 #[derive(Default)]
-pub(super) struct Sources {
+pub(super) struct SourceTexts {
     are_kept: bool,
     /// By their first bytes; `None` for those of two texts.
     whole: FxHashMap<StringId, Option<Arc<str>>>,
     bytes: usize,
 }
 
-impl Sources {
+impl SourceTexts {
     pub(super) fn new(are_kept: bool) -> Self {
         Self { are_kept, ..Self::default() }
     }
@@ -42,10 +42,10 @@ impl Sources {
     }
 }
 
-impl Builder {
+impl SnapshotBuilder {
     /// Adds the texts of source files to the tables.
-    pub(super) fn finish_sources(&mut self, root: Value) {
-        let files = self.entry(root, Key::SourceCode).filter(|_| self.sources.are_kept);
+    pub(super) fn finish_sources(&mut self, root: ValueHandle) {
+        let files = self.entry(root, FieldKey::SourceCode).filter(|_| self.sources.are_kept);
         let pairs = files.and_then(|files| self.dict_pairs(files)).unwrap_or_default();
         let ids: Vec<_> =
             pairs.iter().filter_map(|&(path, text)| Self::string_id(path).zip(Self::string_id(text))).collect();

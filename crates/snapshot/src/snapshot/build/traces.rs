@@ -5,22 +5,22 @@ use std::collections::BTreeMap;
 
 use ptmem_base::device::DeviceId;
 
-use super::super::field::Key;
-use super::super::value::Value;
-use super::super::{Action, AllocatorSettings, Device, Error, Event};
+use super::super::field::FieldKey;
+use super::super::value::ValueHandle;
+use super::super::{Action, AllocatorSettings, Device, Event, SnapshotError};
 use super::fill::Present;
 use super::finish::{MOST_REPEATED, UNSIGNED, device_number, invalid, required};
-use super::{Builder, RecordKind};
+use super::{RecordKind, SnapshotBuilder};
 
 /// An event needs its action; a known one also needs a size, and an address or the value that replaces it.
-fn check_event(event: &Event, present: Present) -> Result<(), Error> {
+fn check_event(event: &Event, present: Present) -> Result<(), SnapshotError> {
     if !present.action {
         return Err(invalid("the key 'action' is not a string"));
     }
     // Events of an unknown kind are skipped, whatever they hold.
     if event.action != Action::Other {
-        required(present.size.then_some(()), Key::Size, UNSIGNED)?;
-        let key = if event.action == Action::Oom { Key::DeviceFree } else { Key::Addr };
+        required(present.size.then_some(()), FieldKey::Size, UNSIGNED)?;
+        let key = if event.action == Action::Oom { FieldKey::DeviceFree } else { FieldKey::Addr };
         let addr = present.addr || event.action == Action::Snapshot;
         required(addr.then_some(()), key, UNSIGNED)?;
     }
@@ -59,14 +59,14 @@ impl Order {
     }
 }
 
-impl Builder {
+impl SnapshotBuilder {
     /// Checks the events of all devices and puts those of one device together.
     pub(super) fn finish_traces(
         &mut self,
-        of_devices: Option<Value>,
-        of_host: Option<Value>,
+        of_devices: Option<ValueHandle>,
+        of_host: Option<ValueHandle>,
         devices: &mut BTreeMap<DeviceId, Device>,
-    ) -> Result<Vec<Event>, Error> {
+    ) -> Result<Vec<Event>, SnapshotError> {
         let mut all = Order::default();
         if let Some(list) = of_devices {
             let traces = self.list_items(list).map(Cow::into_owned);
@@ -86,11 +86,11 @@ impl Builder {
     /// Checks the events of a device, and adds their places to those of all.
     fn finish_trace(
         &mut self,
-        trace: Value,
-        device: Result<DeviceId, Error>,
+        trace: ValueHandle,
+        device: Result<DeviceId, SnapshotError>,
         all: &mut Order,
         devices: &mut BTreeMap<DeviceId, Device>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), SnapshotError> {
         let first = all.len();
         // Python writes each event once. A repeated one costs far more than its bytes in the file.
         if all.len() + self.list_len(trace) > self.events.len() + MOST_REPEATED {
@@ -110,7 +110,7 @@ impl Builder {
     }
 
     /// Checks an event; its place among all.
-    fn finish_event(&self, handle: Value) -> Result<u32, Error> {
+    fn finish_event(&self, handle: ValueHandle) -> Result<u32, SnapshotError> {
         let at = self.record(handle, RecordKind::Event);
         let at = at.ok_or_else(|| invalid("not an event (a dict with the key 'action')"))?;
         if let Some(&present) = self.incomplete.get(&(at as usize)) {
@@ -122,7 +122,7 @@ impl Builder {
     /// Whether the ring buffer of each device ran over, as a list by ordinal.
     pub(super) fn finish_overflowed(
         &self,
-        list: Option<Value>,
+        list: Option<ValueHandle>,
         settings: &mut AllocatorSettings,
         devices: &mut BTreeMap<DeviceId, Device>,
     ) {
@@ -149,7 +149,7 @@ mod tests {
             let mut order = Order::default();
             places.iter().for_each(|&place| order.push(place));
             assert_eq!(order.len(), places.len());
-            let event = Event::empty(Builder::no_tags());
+            let event = Event::empty(SnapshotBuilder::no_tags());
             let events = (0..3).map(|addr| Event { addr, ..event }).collect();
             let ordered: Vec<u64> = order.apply(events).iter().map(|event| event.addr).collect();
             assert_eq!(ordered, places.iter().map(|&place| u64::from(place)).collect::<Vec<_>>());

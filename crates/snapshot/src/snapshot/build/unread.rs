@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::super::field::Key;
-use super::super::value::Value;
+use super::super::field::FieldKey;
+use super::super::value::ValueHandle;
 use super::super::{DictKind, StringId, Tables};
-use super::Builder;
+use super::SnapshotBuilder;
 
 /// Keys that PyTorch, its viewer and torch-snapkit write and that no figure needs.
 const NOT_NEEDED: [&str; 10] = [
@@ -29,7 +29,7 @@ const MOST_NAMES: usize = 20;
 pub(super) struct Unread(pub(super) BTreeSet<(DictKind, StringId)>);
 
 impl Unread {
-    /// Interns the names that are left out on purpose right after those of [`Key`].
+    /// Interns the names that are left out on purpose right after those of [`FieldKey`].
     pub(super) fn intern_not_needed(tables: &mut Tables) {
         NOT_NEEDED.iter().for_each(|name| {
             tables.intern_string(name);
@@ -37,9 +37,9 @@ impl Unread {
     }
 
     /// Adds a key unless it is known.
-    pub(super) fn add(&mut self, part: DictKind, key: Value) {
-        let known = Key::COUNT + NOT_NEEDED.len();
-        if let Some(name) = Builder::string_id(key).filter(|name| name.index() >= known)
+    pub(super) fn add(&mut self, part: DictKind, key: ValueHandle) {
+        let known = FieldKey::COUNT + NOT_NEEDED.len();
+        if let Some(name) = SnapshotBuilder::string_id(key).filter(|name| name.index() >= known)
             && self.0.len() < MOST_NAMES
         {
             self.0.insert((part, name));
@@ -47,9 +47,9 @@ impl Unread {
     }
 }
 
-impl Builder {
+impl SnapshotBuilder {
     /// Notes the unknown keys of a dictionary.
-    pub(super) fn note_unread(&mut self, part: DictKind, dict: Value) {
+    pub(super) fn note_unread(&mut self, part: DictKind, dict: ValueHandle) {
         let mut unread = std::mem::take(&mut self.unread);
         for (key, _) in self.dict_pairs(dict).unwrap_or_default() {
             unread.add(part, *key);

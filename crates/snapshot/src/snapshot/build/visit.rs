@@ -2,30 +2,30 @@
 
 use ptmem_base::text::cut;
 
-use super::Builder;
+use super::SnapshotBuilder;
 use super::alike::EventShape;
-use super::container::{self, Dict, List, Packed};
+use super::container::{self, Dict, Packed, PartialList};
 use super::sources;
-use crate::pickle::{Alike, Visitor};
-use crate::snapshot::value::{Short, Value, ValueKind};
+use crate::pickle::{AlikeDictionaries, Visitor};
+use crate::snapshot::value::{Short, ValueHandle, ValueKind};
 use crate::snapshot::{Damage, StackId};
 
-fn pairs_of(items: &[Value]) -> impl Iterator<Item = (Value, Value)> + Clone + '_ {
+fn pairs_of(items: &[ValueHandle]) -> impl Iterator<Item = (ValueHandle, ValueHandle)> + Clone + '_ {
     items.as_chunks::<2>().0.iter().map(|&[key, value]| (key, value))
 }
 
 /// Tuples within tuples take a hundred times their bytes in the file.
 const DEEPEST_TUPLE: u8 = 16;
 
-impl Visitor for Builder {
-    type Value = Value;
+impl Visitor for SnapshotBuilder {
+    type Value = ValueHandle;
     type Kept = Short;
     type Run = (StackId, u32);
     type Shape = EventShape;
     type Error = Damage;
 
     #[inline]
-    fn keep(&mut self, value: Value) -> Short {
+    fn keep(&mut self, value: ValueHandle) -> Short {
         Short::of(value).unwrap_or_else(|| {
             self.long.push(value);
             let handle = self.handle(self.long.len() - 1, "integers in the memo", ValueKind::Long);
@@ -34,39 +34,39 @@ impl Visitor for Builder {
     }
 
     #[inline]
-    fn kept(&self, kept: Short) -> Value {
-        let value = Value::from(kept);
+    fn kept(&self, kept: Short) -> ValueHandle {
+        let value = ValueHandle::from(kept);
         match value.kind() {
             ValueKind::Long(index) => self.long.get(index as usize).copied().unwrap_or(value),
             _ => value,
         }
     }
 
-    fn none(&mut self) -> Value {
-        Value::OPAQUE
+    fn none(&mut self) -> ValueHandle {
+        ValueHandle::OPAQUE
     }
 
-    fn bool(&mut self, value: bool) -> Value {
-        Value::new(ValueKind::Bool(value))
+    fn bool(&mut self, value: bool) -> ValueHandle {
+        ValueHandle::new(ValueKind::Bool(value))
     }
 
     #[inline]
-    fn int(&mut self, value: i64) -> Value {
-        Value::small_int(value).unwrap_or_else(|| self.wide_int(Some(i128::from(value))))
+    fn int(&mut self, value: i64) -> ValueHandle {
+        ValueHandle::small_int(value).unwrap_or_else(|| self.wide_int(Some(i128::from(value))))
     }
 
-    fn wide_int(&mut self, value: Option<i128>) -> Value {
+    fn wide_int(&mut self, value: Option<i128>) -> ValueHandle {
         self.wide.push(value);
         self.handle(self.wide.len() - 1, "integers of more than 60 bits", ValueKind::Wide)
     }
 
-    fn float(&mut self, value: f64) -> Value {
+    fn float(&mut self, value: f64) -> ValueHandle {
         self.floats.push(value);
         self.handle(self.floats.len() - 1, "floats", ValueKind::Float)
     }
 
     #[inline]
-    fn str(&mut self, utf8: &[u8]) -> Value {
+    fn str(&mut self, utf8: &[u8]) -> ValueHandle {
         let id = match std::str::from_utf8(utf8) {
             Ok(text) => {
                 let id = self.tables.intern_string(cut(text, LONGEST_TEXT));
@@ -83,11 +83,11 @@ impl Visitor for Builder {
         self.handle(id.index(), "distinct strings", ValueKind::Str)
     }
 
-    fn bytes(&mut self, _bytes: &[u8]) -> Value {
-        Value::OPAQUE
+    fn bytes(&mut self, _bytes: &[u8]) -> ValueHandle {
+        ValueHandle::OPAQUE
     }
 
-    fn tuple(&mut self, items: &[Value]) -> Result<Value, Damage> {
+    fn tuple(&mut self, items: &[ValueHandle]) -> Result<ValueHandle, Damage> {
         let id = match self.tuple_ids.get(items) {
             Some(&id) => id,
             None => {
@@ -106,24 +106,24 @@ impl Visitor for Builder {
                 id
             }
         };
-        Ok(Value::new(ValueKind::Tuple(id)))
+        Ok(ValueHandle::new(ValueKind::Tuple(id)))
     }
 
-    fn list(&mut self) -> Value {
+    fn list(&mut self) -> ValueHandle {
         self.lists.push(Packed::EMPTY);
         self.handle(self.lists.len() - 1, "lists", ValueKind::List)
     }
 
-    fn dict(&mut self) -> Value {
+    fn dict(&mut self) -> ValueHandle {
         self.dicts.push(Packed::EMPTY);
         self.handle(self.dicts.len() - 1, "dictionaries", ValueKind::Dict)
     }
 
-    fn set(&mut self) -> Value {
-        Value::OPAQUE
+    fn set(&mut self) -> ValueHandle {
+        ValueHandle::OPAQUE
     }
 
-    fn extend(&mut self, list: Value, items: &[Value]) -> Result<(), Option<Damage>> {
+    fn extend(&mut self, list: ValueHandle, items: &[ValueHandle]) -> Result<(), Option<Damage>> {
         let ValueKind::List(index) = list.kind() else {
             return Err(None);
         };
@@ -133,36 +133,36 @@ impl Visitor for Builder {
         }
         let index = index as usize;
         let new = match self.lists[index].list() {
-            List::Empty => match self.stack_of(items) {
-                Some(stack) => List::Stack(stack),
+            PartialList::Empty => match self.stack_of(items) {
+                Some(stack) => PartialList::Stack(stack),
                 None => {
                     let kept = items.iter().map(|&item| self.keep(item)).collect();
                     self.items.push(kept);
-                    List::Items(container::index(self.items.len() - 1))
+                    PartialList::Items(container::index(self.items.len() - 1))
                 }
             },
-            List::Items(at) | List::NoStack(at) => {
+            PartialList::Items(at) | PartialList::NoStack(at) => {
                 let mut kept = std::mem::take(&mut self.items[at as usize]);
                 kept.extend(items.iter().map(|&item| self.keep(item)));
                 self.items[at as usize] = kept;
                 return Ok(());
             }
             // More than one batch: take the stack apart once, so that many small batches stay linear.
-            List::Stack(stack) => {
+            PartialList::Stack(stack) => {
                 let frames = self.tables.stack(stack).to_vec();
                 #[allow(clippy::cast_possible_truncation, reason = "ids are made from 32 bits")]
-                let frames = frames.iter().map(|id| Value::new(ValueKind::Frame(id.index() as u32)));
+                let frames = frames.iter().map(|id| ValueHandle::new(ValueKind::Frame(id.index() as u32)));
                 let all = frames.chain(items.iter().copied()).map(|item| self.keep(item)).collect();
                 self.items.push(all);
-                List::Items(container::index(self.items.len() - 1))
+                PartialList::Items(container::index(self.items.len() - 1))
             }
-            List::Used(_) => return Err(Some(Damage::FramesChange)),
+            PartialList::Used(_) => return Err(Some(Damage::FramesChange)),
         };
         self.lists[index] = new.into();
         Ok(())
     }
 
-    fn update(&mut self, dict: Value, items: &[Value]) -> Result<(), Option<Damage>> {
+    fn update(&mut self, dict: ValueHandle, items: &[ValueHandle]) -> Result<(), Option<Damage>> {
         let ValueKind::Dict(index) = dict.kind() else {
             return Err(None);
         };
@@ -195,14 +195,14 @@ impl Visitor for Builder {
         Ok(())
     }
 
-    fn add(&mut self, set: Value, _items: &[Value]) -> Result<(), Option<Damage>> {
-        if set == Value::OPAQUE { Ok(()) } else { Err(None) }
+    fn add(&mut self, set: ValueHandle, _items: &[ValueHandle]) -> Result<(), Option<Damage>> {
+        if set == ValueHandle::OPAQUE { Ok(()) } else { Err(None) }
     }
 
-    fn remember(&mut self, list: Value) -> Option<Self::Run> {
+    fn remember(&mut self, list: ValueHandle) -> Option<Self::Run> {
         match list.kind() {
             ValueKind::List(index) => match self.lists[index as usize].list() {
-                List::Stack(stack) => Some((stack, self.frame_changes)),
+                PartialList::Stack(stack) => Some((stack, self.frame_changes)),
                 _ => None,
             },
             _ => None,
@@ -210,25 +210,25 @@ impl Visitor for Builder {
     }
 
     #[inline]
-    fn recall(&mut self, list: Value, (stack, changes): Self::Run) -> bool {
+    fn recall(&mut self, list: ValueHandle, (stack, changes): Self::Run) -> bool {
         let ValueKind::List(index) = list.kind() else {
             return false;
         };
         match self.lists.get_mut(index as usize) {
-            Some(list) if list.list() == List::Empty && changes == self.frame_changes => {
-                *list = List::Stack(stack).into();
+            Some(list) if list.list() == PartialList::Empty && changes == self.frame_changes => {
+                *list = PartialList::Stack(stack).into();
                 true
             }
             _ => false,
         }
     }
 
-    fn shape(&self, dict: Value, items: &[Value]) -> Option<Alike<EventShape>> {
+    fn shape(&self, dict: ValueHandle, items: &[ValueHandle]) -> Option<AlikeDictionaries<EventShape>> {
         self.event_shape(dict, items)
     }
 
     #[inline]
-    fn update_alike(&mut self, dict: Value, shape: &EventShape, varying: &[Value]) -> bool {
+    fn update_alike(&mut self, dict: ValueHandle, shape: &EventShape, varying: &[ValueHandle]) -> bool {
         let ValueKind::Dict(index) = dict.kind() else { return false };
         if self.check_room().is_err() {
             return false;

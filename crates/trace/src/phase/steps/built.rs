@@ -5,8 +5,8 @@ use std::fmt;
 use ptmem_snapshot::snapshot::StackId;
 
 use super::rounds::{MODULE, Rounds};
-use super::{Course, Steps, nearly_all};
-use crate::stack::Code;
+use super::{AllocationCourse, Steps, nearly_all};
+use crate::stack::SnapshotCode;
 
 /// A reason to assume that rounds build something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl fmt::Display for BuiltUp {
 
 /// Whether a stack allocates while an object is initialized, or a module is moved or loaded; of rounds that call no module.
 #[must_use]
-pub fn initializes(code: &Code<'_>, stack: StackId) -> bool {
+pub fn initializes(code: &SnapshotCode<'_>, stack: StackId) -> bool {
     code.python(stack).any(|frame| code.function(frame) == "__init__" || code.file(frame).ends_with(MODULE))
 }
 
@@ -36,7 +36,7 @@ impl Steps {
     /// The reason to assume that they build something, if there is one. A round of evaluation calls a model; where calls are not
     /// noted, it is known by a batch that is loaded, or an output that is used, outside of that call.
     #[must_use]
-    pub fn built_up(&self, course: &Course, code: &Code<'_>) -> Option<BuiltUp> {
+    pub fn built_up(&self, course: &AllocationCourse, code: &SnapshotCode<'_>) -> Option<BuiltUp> {
         if self.hold_calls(course) {
             return None;
         }

@@ -6,8 +6,8 @@ use std::ops::Range;
 use ptmem_snapshot::snapshot::OutermostCalls;
 
 use super::rounds::Rounds;
-use super::{Allocated, Course, FEWEST, How, Step, StepName, Steps, nearly_all};
-use crate::stack::Code;
+use super::{Allocated, AllocationCourse, FEWEST, FoundBy, Step, StepName, Steps, nearly_all};
+use crate::stack::SnapshotCode;
 use crate::trace::Position;
 
 /// The module that is called most often by none, or the first of several that are called equally often.
@@ -61,7 +61,7 @@ impl CalledModule {
 
 impl Steps {
     /// Whether the outermost module is called in nearly all of them: they are then no parts of one call.
-    pub(super) fn hold_calls(&self, course: &Course) -> bool {
+    pub(super) fn hold_calls(&self, course: &AllocationCourse) -> bool {
         let Some(module) = &course.called else { return false };
         let begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).chain([course.events]).collect();
         let holding = begins.windows(2).filter(|pair| module.begins_in(&(pair[0]..pair[1]))).count();
@@ -70,11 +70,11 @@ impl Steps {
 }
 
 /// Steps that are calls of the outermost module. A step of training is more than a call: it has a backward pass.
-pub(super) fn called(course: &Course, code: &Code<'_>) -> Option<Steps> {
+pub(super) fn called(course: &AllocationCourse, code: &SnapshotCode<'_>) -> Option<Steps> {
     let module = course.called.as_ref().filter(|module| module.is_called_enough())?;
     let begins = (1..).zip(&module.begins);
     let steps = begins.map(|(number, &at)| Step { name: StepName::Call(number), from: Position::of_count(at) });
-    let steps = Steps { how: How::Called(module.name.clone()), steps: steps.collect() };
+    let steps = Steps { how: FoundBy::Called(module.name.clone()), steps: steps.collect() };
     (steps.cover(course) && !Rounds::new(course, code).has_backward).then_some(steps)
 }
 

@@ -18,17 +18,17 @@ use serde::{Serialize, Serializer};
 pub use self::built::{BuiltUp, initializes};
 pub use self::calls::CalledModule;
 use self::rounds::{Rounds, recurring};
-use super::Source;
-use crate::stack::Code;
+use super::PhaseSource;
+use crate::stack::SnapshotCode;
 use crate::trace::{Position, Trace};
 
 /// A named part of a history, at which a step may begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
+pub struct StepMark {
     /// Its whole name.
     pub name: Arc<str>,
     /// Source of the name.
-    pub source: Source,
+    pub source: PhaseSource,
     /// Just before its first event.
     pub from: Position,
     /// Just after its last event.
@@ -73,7 +73,7 @@ impl Serialize for StepName {
 
 /// The requested steps.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Wanted {
+pub enum WantedSteps {
     /// In order of preference: steps named by the profiler, calls of the optimizer, what recurs, an annotation of the program,
     /// calls of the outermost module, equal parts.
     #[default]
@@ -86,7 +86,7 @@ pub enum Wanted {
 
 /// The way in which steps were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum How {
+pub enum FoundBy {
     /// By names that match this.
     Named(String),
     /// A stack, by its label, allocates once in each.
@@ -110,7 +110,7 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Steps {
     /// The way in which they were found.
-    pub how: How,
+    pub how: FoundBy,
     /// In order. Events before the first step belong to none.
     pub steps: Vec<Step>,
 }
@@ -150,11 +150,16 @@ const LONGEST_REST: usize = 4;
 
 /// Finds the steps of a device; `None` if the requested names do not occur, or there is no history.
 #[must_use]
-pub fn find(course: &Course, marks: &[Mark], code: &Code<'_>, wanted: &Wanted) -> Option<Steps> {
+pub fn find(
+    course: &AllocationCourse,
+    marks: &[StepMark],
+    code: &SnapshotCode<'_>,
+    wanted: &WantedSteps,
+) -> Option<Steps> {
     match wanted {
-        Wanted::Named(pattern) => named(marks, pattern.as_str(), |mark| pattern.matches(&mark.name)),
-        Wanted::Windows(count) => windows(course.events, *count),
-        Wanted::Any => {
+        WantedSteps::Named(pattern) => named(marks, pattern.as_str(), |mark| pattern.matches(&mark.name)),
+        WantedSteps::Windows(count) => windows(course.events, *count),
+        WantedSteps::Any => {
             let of_profiler = annotated(marks, PROFILER);
             // The profiler counts steps; an optimizer may be one of several.
             let of_optimizers = annotated(marks, OPTIMIZER).map(|steps| steps.folded(course));
@@ -172,7 +177,7 @@ pub fn find(course: &Course, marks: &[Mark], code: &Code<'_>, wanted: &Wanted) -
 }
 
 /// Steps that begin where phases do. A phase within another one is not a step of its own.
-fn named(marks: &[Mark], how: &str, is_step: impl Fn(&Mark) -> bool) -> Option<Steps> {
+fn named(marks: &[StepMark], how: &str, is_step: impl Fn(&StepMark) -> bool) -> Option<Steps> {
     let mut steps: Vec<Step> = Vec::new();
     let mut until = None;
     for mark in marks.iter().filter(|mark| is_step(mark)) {
@@ -181,12 +186,12 @@ fn named(marks: &[Mark], how: &str, is_step: impl Fn(&Mark) -> bool) -> Option<S
             steps.push(Step { name: StepName::Given(Arc::clone(&mark.name)), from: mark.from });
         }
     }
-    (!steps.is_empty()).then(|| Steps { how: How::Named(how.to_owned()), steps })
+    (!steps.is_empty()).then(|| Steps { how: FoundBy::Named(how.to_owned()), steps })
 }
 
 /// Steps that begin where annotations do whose names have a certain beginning.
-fn annotated(marks: &[Mark], start: &str) -> Option<Steps> {
-    named(marks, &format!("{start}*"), |mark| mark.source == Source::Annotation && mark.name.starts_with(start))
+fn annotated(marks: &[StepMark], start: &str) -> Option<Steps> {
+    named(marks, &format!("{start}*"), |mark| mark.source == PhaseSource::Annotation && mark.name.starts_with(start))
 }
 
 /// Names of annotations that PyTorch makes, also for parts of a step.
@@ -194,22 +199,22 @@ const OF_PYTORCH: [&str; 4] = [PROFILER, OPTIMIZER, "Torch-Compiled", "## "];
 
 /// Steps by an annotation of the program that recurs and has nearly all allocations in it, as around each call of a model. Of
 /// several the outermost.
-fn repeated(marks: &[Mark], course: &Course) -> Option<Steps> {
+fn repeated(marks: &[StepMark], course: &AllocationCourse) -> Option<Steps> {
     let of_program = marks.iter().filter(|mark| {
-        mark.source == Source::Annotation && !OF_PYTORCH.iter().any(|start| mark.name.starts_with(start))
+        mark.source == PhaseSource::Annotation && !OF_PYTORCH.iter().any(|start| mark.name.starts_with(start))
     });
-    let mut by_name: BTreeMap<&str, Vec<&Mark>> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, Vec<&StepMark>> = BTreeMap::new();
     of_program.for_each(|mark| by_name.entry(&mark.name).or_default().push(mark));
-    let mut frequent: Vec<Vec<&Mark>> = by_name.into_values().filter(|marks| marks.len() >= FEWEST).collect();
+    let mut frequent: Vec<Vec<&StepMark>> = by_name.into_values().filter(|marks| marks.len() >= FEWEST).collect();
     frequent.sort_by_key(|marks| (marks[0].from, std::cmp::Reverse(marks[0].to)));
     let outermost = frequent.into_iter().find(|marks| hold_nearly_all(marks, course))?;
     let name = &outermost[0].name;
-    named(marks, name, |mark| mark.source == Source::Annotation && mark.name == *name)
+    named(marks, name, |mark| mark.source == PhaseSource::Annotation && mark.name == *name)
         .filter(|steps| steps.cover(course))
 }
 
 /// Whether nearly all allocations are in parts of a history.
-fn hold_nearly_all(marks: &[&Mark], course: &Course) -> bool {
+fn hold_nearly_all(marks: &[&StepMark], course: &AllocationCourse) -> bool {
     let inside = marks.iter().map(|mark| course.within(&(mark.from.count()..mark.to.count())).len()).sum();
     nearly_all(inside, course.allocations.len())
 }
@@ -221,14 +226,14 @@ fn windows(events: usize, count: u16) -> Option<Steps> {
         name: StepName::Part(number.into(), count.into()),
         from: Position::of_count(usize::from(number - 1) * events / usize::from(count)),
     });
-    (count > 0).then(|| Steps { how: How::Windows, steps: parts.collect() })
+    (count > 0).then(|| Steps { how: FoundBy::Windows, steps: parts.collect() })
 }
 
 impl Steps {
     /// Whether its parts may be whole steps. Only equal parts may not be: a single step can be cut into them, too.
     #[must_use]
-    pub fn are_plausible(&self, course: &Course, code: &Code<'_>) -> bool {
-        if self.how != How::Windows || self.hold_calls(course) {
+    pub fn are_plausible(&self, course: &AllocationCourse, code: &SnapshotCode<'_>) -> bool {
+        if self.how != FoundBy::Windows || self.hold_calls(course) {
             return true;
         }
         let mut begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
@@ -240,19 +245,19 @@ impl Steps {
 
     /// The stack that allocates most often within calls of modules, and how often, if that is often enough for steps.
     #[must_use]
-    pub fn recurs_in_calls(course: &Course, code: &Code<'_>) -> Option<(StackId, usize)> {
+    pub fn recurs_in_calls(course: &AllocationCourse, code: &SnapshotCode<'_>) -> Option<(StackId, usize)> {
         Rounds::new(course, code).most_often_in_calls()
     }
 
     /// Whether the steps are only a guess: they have no names, and the recording has no backward pass.
     #[must_use]
-    pub fn are_guessed(&self, course: &Course, code: &Code<'_>) -> bool {
-        !matches!(self.how, How::Named(_)) && !Rounds::new(course, code).has_backward
+    pub fn are_guessed(&self, course: &AllocationCourse, code: &SnapshotCode<'_>) -> bool {
+        !matches!(self.how, FoundBy::Named(_)) && !Rounds::new(course, code).has_backward
     }
 
     /// Whether they are enough, and what follows the last is about as long as any: else the history goes on without
     /// them.
-    fn cover(&self, course: &Course) -> bool {
+    fn cover(&self, course: &AllocationCourse) -> bool {
         let begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
         let longest = begins.windows(2).map(|pair| pair[1] - pair[0]).max();
         let last = begins.last().map_or(0, |&last| course.events.saturating_sub(last));
@@ -280,7 +285,7 @@ pub struct Allocated {
 
 /// The allocations of a history, in order.
 #[derive(Debug, Clone)]
-pub struct Course {
+pub struct AllocationCourse {
     /// Number of events.
     pub events: usize,
     /// Those that events make.
@@ -289,7 +294,7 @@ pub struct Course {
     pub called: Option<CalledModule>,
 }
 
-impl Course {
+impl AllocationCourse {
     /// The allocations of a trace, with the outermost calls of modules, where these are known.
     #[must_use]
     pub fn new(trace: &Trace, calls: Option<&OutermostCalls>) -> Self {
@@ -332,7 +337,7 @@ const NEIGHBOURS_ALIKE: u64 = 75;
 impl Steps {
     /// Joins the calls that make up one round: a step may call several optimizers, for several models or devices.
     /// Merges pairs of rounds if every second round is more similar than neighbors are.
-    fn folded(mut self, course: &Course) -> Self {
+    fn folded(mut self, course: &AllocationCourse) -> Self {
         let mut begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
         begins.push(course.events);
         let rounds = begins.windows(2).map(|pair| course.within(&(pair[0]..pair[1])));
@@ -347,7 +352,7 @@ impl Steps {
         // Take the shortest of equally good periods: two rounds in a row are a period too.
         if let Some((lag, _)) = periods.reduce(|best, other| if other.1 > best.1 + 50 { other } else { best }) {
             self.steps = self.steps.into_iter().step_by(lag).collect();
-            if let How::Named(name) = &mut self.how {
+            if let FoundBy::Named(name) = &mut self.how {
                 name.push_str(&format!(", {lag} to a step"));
             }
         }

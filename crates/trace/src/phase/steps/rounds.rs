@@ -7,8 +7,8 @@ use std::ops::Range;
 use ptmem_snapshot::snapshot::{FrameId, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Course, FEWEST, How, LONGEST_REST, Step, StepName, Steps, nearly_all};
-use crate::stack::Code;
+use super::{AllocationCourse, FEWEST, FoundBy, LONGEST_REST, Step, StepName, Steps, nearly_all};
+use crate::stack::SnapshotCode;
 use crate::trace::Position;
 
 /// Counts that are tried: each costs a walk over the history.
@@ -35,7 +35,7 @@ pub(super) const MODULE: &str = "torch/nn/modules/module.py";
 /// Layers recur as well, and so does loading weights. They are distinguished from steps by the events between two
 /// allocations of a stack: all within one call of a module, without a backward pass although the recording has one, or
 /// without a free. A round of inference is one call of the model, though: see [`Rounds::are_whole_calls`].
-pub(super) fn recurring(course: &Course, code: &Code<'_>) -> Option<Steps> {
+pub(super) fn recurring(course: &AllocationCourse, code: &SnapshotCode<'_>) -> Option<Steps> {
     let rounds = Rounds::new(course, code);
     let mut often: BTreeMap<usize, Vec<StackId>> = BTreeMap::new();
     for (&stack, allocations) in &rounds.of_stack {
@@ -54,13 +54,13 @@ pub(super) fn recurring(course: &Course, code: &Code<'_>) -> Option<Steps> {
     })?;
     let begins = (1..).zip(&rounds.of_stack[&clock]);
     let steps = begins.map(|(number, &at)| Step { name: StepName::Step(number), from: Position::of_count(at) });
-    Some(Steps { how: How::Recurring(code.label(clock)), steps: steps.collect() })
+    Some(Steps { how: FoundBy::Recurring(code.label(clock)), steps: steps.collect() })
 }
 
 /// The allocations of a history, by stack.
 pub(super) struct Rounds<'c, 't> {
-    course: &'c Course,
-    code: &'c Code<'t>,
+    course: &'c AllocationCourse,
+    code: &'c SnapshotCode<'t>,
     /// The indices of the events that allocate.
     of_stack: FxHashMap<StackId, Vec<usize>>,
     /// True if an allocation was made in a backward pass.
@@ -77,7 +77,7 @@ pub(super) struct StackInRounds {
 }
 
 impl<'c, 't> Rounds<'c, 't> {
-    pub(super) fn new(course: &'c Course, code: &'c Code<'t>) -> Self {
+    pub(super) fn new(course: &'c AllocationCourse, code: &'c SnapshotCode<'t>) -> Self {
         let mut of_stack: FxHashMap<StackId, Vec<usize>> = FxHashMap::default();
         let mut kinds = FxHashMap::default();
         for one in &course.allocations {
@@ -255,13 +255,13 @@ fn take_turns(a: &[usize], b: &[usize]) -> bool {
 }
 
 /// The frames of a stack, outermost first, up to the first call of a module.
-fn first_call<'f>(code: &Code<'_>, python: &'f [FrameId]) -> Option<&'f [FrameId]> {
+fn first_call<'f>(code: &SnapshotCode<'_>, python: &'f [FrameId]) -> Option<&'f [FrameId]> {
     let call = python.iter().position(|&frame| is_call_of_module(code, frame))?;
     Some(&python[..=call])
 }
 
 /// The number of calls of modules in frames. Each may be several frames.
-fn count_calls(code: &Code<'_>, python: &[FrameId]) -> usize {
+fn count_calls(code: &SnapshotCode<'_>, python: &[FrameId]) -> usize {
     let mut count = 0;
     let mut is_inside = false;
     for &frame in python {
@@ -273,7 +273,7 @@ fn count_calls(code: &Code<'_>, python: &[FrameId]) -> usize {
 }
 
 impl StackInRounds {
-    fn of(stack: Option<StackId>, code: &Code<'_>) -> Self {
+    fn of(stack: Option<StackId>, code: &SnapshotCode<'_>) -> Self {
         let mut python: Vec<_> = stack.into_iter().flat_map(|stack| code.python(stack)).collect();
         python.reverse();
         // Autograd's threads run no Python; where C++ is not recorded, nothing is left of their stacks.
@@ -288,17 +288,17 @@ fn common_start<'f>(a: &'f [FrameId], b: &'f [FrameId]) -> &'f [FrameId] {
 }
 
 /// Whether a frame calls a module or all of its parts: the rounds within are layers.
-fn is_call_of_module(code: &Code<'_>, frame: FrameId) -> bool {
+fn is_call_of_module(code: &SnapshotCode<'_>, frame: FrameId) -> bool {
     let file = code.file(frame);
     file.ends_with(MODULE) || file.contains("torch/optim/")
 }
 
 /// Whether a frame runs a module. Other functions of its file move a module or load its weights.
-fn runs_module(code: &Code<'_>, frame: FrameId) -> bool {
+fn runs_module(code: &SnapshotCode<'_>, frame: FrameId) -> bool {
     code.file(frame).ends_with(MODULE) && ["_call_impl", "__call__"].contains(&code.function(frame))
 }
 
 /// Whether a stack runs the backward pass from Python.
-fn calls_backward(code: &Code<'_>, python: &[FrameId]) -> bool {
+fn calls_backward(code: &SnapshotCode<'_>, python: &[FrameId]) -> bool {
     python.iter().any(|&frame| code.file(frame).ends_with("torch/autograd/__init__.py"))
 }

@@ -4,21 +4,21 @@ use ptmem_snapshot::snapshot::StackId;
 use rustc_hash::FxHashMap;
 
 use super::rounds::Rounds;
-use super::{Course, Steps, nearly_all};
-use crate::stack::Code;
+use super::{AllocationCourse, Steps, nearly_all};
+use crate::stack::SnapshotCode;
 use crate::trace::Position;
 
 /// A size that changes less often is a step up, or the smaller batch at the end.
 const FEWEST_CHANGES: usize = 3;
 
 /// The bytes that one stack requests first in each step.
-struct Sizes {
+struct StepSizes {
     /// The event of its first allocation.
     first: usize,
     sizes: Vec<u64>,
 }
 
-impl Sizes {
+impl StepSizes {
     fn rise(&self) -> bool {
         go_one_way(&self.sizes, |size, next| size < next)
     }
@@ -36,13 +36,13 @@ fn go_one_way(values: &[u64], is_on: fn(u64, u64) -> bool) -> bool {
 }
 
 impl Steps {
-    fn sizes(&self, course: &Course) -> FxHashMap<Option<StackId>, Sizes> {
-        let mut sizes: FxHashMap<_, Sizes> = FxHashMap::default();
+    fn sizes(&self, course: &AllocationCourse) -> FxHashMap<Option<StackId>, StepSizes> {
+        let mut sizes: FxHashMap<_, StepSizes> = FxHashMap::default();
         let mut latest = FxHashMap::default();
         for one in &course.allocations {
             let Some(step) = self.at(Position::after(one.event)) else { continue };
             if latest.insert(one.stack, step) != Some(step) {
-                let of_stack = sizes.entry(one.stack).or_insert(Sizes { first: one.event, sizes: Vec::new() });
+                let of_stack = sizes.entry(one.stack).or_insert(StepSizes { first: one.event, sizes: Vec::new() });
                 of_stack.sizes.push(one.requested);
             }
         }
@@ -52,29 +52,29 @@ impl Steps {
     /// Whether many sizes grow from step to step, or many shrink: work on one size after another, such as graphs that are
     /// captured.
     #[must_use]
-    pub fn go_through_sizes(&self, course: &Course, code: &Code<'_>) -> bool {
-        self.are_many(course, code, Sizes::rise) || self.are_many(course, code, Sizes::fall)
+    pub fn go_through_sizes(&self, course: &AllocationCourse, code: &SnapshotCode<'_>) -> bool {
+        self.are_many(course, code, StepSizes::rise) || self.are_many(course, code, StepSizes::fall)
     }
 
     /// Whether many sizes grow from step to step, such as those of batches that are sorted by length.
     #[must_use]
-    pub fn sizes_rise(&self, course: &Course, code: &Code<'_>) -> bool {
-        self.are_many(course, code, Sizes::rise)
+    pub fn sizes_rise(&self, course: &AllocationCourse, code: &SnapshotCode<'_>) -> bool {
+        self.are_many(course, code, StepSizes::rise)
     }
 
     /// Whether many sizes go one way, of those that a batch can change: gradients and optimizers have the sizes of the weights.
-    fn are_many(&self, course: &Course, code: &Code<'_>, goes: fn(&Sizes) -> bool) -> bool {
+    fn are_many(&self, course: &AllocationCourse, code: &SnapshotCode<'_>, goes: fn(&StepSizes) -> bool) -> bool {
         let rounds = Rounds::new(course, code);
         let sizes =
             self.sizes(course).into_iter().filter(|(stack, of)| of.sizes.len() >= 3 && rounds.has_batch(*stack));
-        let sizes: Vec<Sizes> = sizes.map(|(_, sizes)| sizes).collect();
+        let sizes: Vec<StepSizes> = sizes.map(|(_, sizes)| sizes).collect();
         !sizes.is_empty() && sizes.iter().filter(|of| goes(of)).count() * 2 >= sizes.len()
     }
 
     /// The first stack that requests more in nearly every step than in the one before, such as attention over a cache that
     /// is filled.
     #[must_use]
-    pub fn growing(&self, course: &Course) -> Option<StackId> {
+    pub fn growing(&self, course: &AllocationCourse) -> Option<StackId> {
         let sizes = self.sizes(course).into_iter().filter_map(|(stack, sizes)| Some((stack?, sizes)));
         let growing = sizes.filter(|(_, of)| {
             let rises = of.sizes.windows(2).filter(|pair| pair[0] < pair[1]).count();
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn sizes_rise_where_none_falls() {
-        let rise = |sizes: &[u64]| Sizes { first: 0, sizes: sizes.to_vec() }.rise();
+        let rise = |sizes: &[u64]| StepSizes { first: 0, sizes: sizes.to_vec() }.rise();
         assert!(rise(&[1, 2, 3, 4, 5, 6]));
         assert!(rise(&[1, 1, 2, 2, 3, 3, 4, 4]), "batches of the same length");
         assert!(!rise(&[1, 1, 2, 2, 3, 3]), "two steps up");

@@ -9,7 +9,7 @@ pub(super) type Stated = Result<Option<u64>, String>;
 
 /// A series over iterations, of which one value is the figure.
 #[derive(Debug, Default)]
-pub(super) struct Series {
+pub(super) struct IterationSeries {
     highest: Option<u64>,
     /// The known value of the last iteration, which comes first.
     last: Option<(Option<u64>, u64)>,
@@ -17,7 +17,7 @@ pub(super) struct Series {
     wrong: Option<String>,
 }
 
-impl Series {
+impl IterationSeries {
     /// Adds the value of an iteration; values without one follow each other.
     pub(super) fn add(&mut self, iteration: Option<u64>, stated: Stated) {
         match stated {

@@ -9,8 +9,8 @@ use ptmem_base::text::{cut, printable};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::bytes::{Series, Stated, of_text, whole};
-use super::{Cases, Error, Measure, Numbers, Serving, Stage, StatedFigure, device_of, figure_of};
+use super::bytes::{IterationSeries, Stated, of_text, whole};
+use super::{Cases, DeviceNumbers, Measure, NumbersError, Serving, Stage, StatedFigure, device_of, figure_of};
 
 /// Objects that are nested deeper hold no figures: a case, a device, a counter, a pool, or a series lie above each.
 const DEEPEST: usize = 6;
@@ -19,15 +19,15 @@ const DEEPEST: usize = 6;
 const OTHER_STATISTICS: [&str; 5] = ["all", "large_pool", "small_pool", "oversize_allocations", "oversize_segments"];
 
 /// The cases of an object. Empty if it does not contain a figure, or is a document of its own.
-pub(super) fn cases(text: &[u8]) -> Result<Cases, Error> {
+pub(super) fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
     // Saved profiles and reports, which may be large, state their schema first.
     let head = &text[..text.len().min(64)];
     if head.windows(8).any(|part| part == b"\"schema\"") {
         return Ok(Cases::default());
     }
-    let mut reader = Reader::default();
+    let mut reader = FigureReader::default();
     let mut json = serde_json::Deserializer::from_slice(text);
-    let is_whole = Item(&mut reader).deserialize(&mut json).is_ok() && json.end().is_ok();
+    let is_whole = JsonItem(&mut reader).deserialize(&mut json).is_ok() && json.end().is_ok();
     if reader.is_document || !reader.has_figures || !is_whole && reader.problem.is_none() {
         return Ok(Cases::default());
     }
@@ -35,7 +35,7 @@ pub(super) fn cases(text: &[u8]) -> Result<Cases, Error> {
 }
 
 /// A figure, as the keys that lead to it name it.
-struct Place<'p> {
+struct FigurePath<'p> {
     /// The keys of its case and its device.
     owner: &'p [String],
     figure: (Measure, Stage),
@@ -45,18 +45,18 @@ struct Place<'p> {
     may_be_case: bool,
 }
 
-impl<'p> Place<'p> {
+impl<'p> FigurePath<'p> {
     fn of(path: &'p [String]) -> Option<Self> {
-        let place = |owner, figure| Place { owner, figure, iteration: None, may_be_case: false };
+        let place = |owner, figure| FigurePath { owner, figure, iteration: None, may_be_case: false };
         match path {
             [owner @ .., key, values, iteration] if values == "values" && figure_of(key).is_some() => {
-                Some(Place { iteration: Some(iteration), ..place(owner, figure_of(key)?) })
+                Some(FigurePath { iteration: Some(iteration), ..place(owner, figure_of(key)?) })
             }
             [owner @ .., key, values] if values == "values" => Some(place(owner, figure_of(key)?)),
             [owner @ .., counter, all, point] if all == "all" => {
                 Some(place(owner, figure_of(&format!("{counter}.all.{point}"))?))
             }
-            [owner @ .., key] => Some(Place { may_be_case: true, ..place(owner, figure_of(key)?) }),
+            [owner @ .., key] => Some(FigurePath { may_be_case: true, ..place(owner, figure_of(key)?) }),
             [] => None,
         }
     }
@@ -64,18 +64,18 @@ impl<'p> Place<'p> {
 
 /// The state of reading.
 #[derive(Default)]
-struct Reader {
+struct FigureReader {
     cases: Cases,
     /// Keys from the outermost object to the value that is read.
     path: Vec<String>,
     /// The series that is read.
-    series: Series,
+    series: IterationSeries,
     /// Objects that have the name of a device and no figures so far.
     devices: Vec<Vec<String>>,
     has_figures: bool,
     /// True if the object states a schema.
     is_document: bool,
-    problem: Option<Error>,
+    problem: Option<NumbersError>,
 }
 
 /// True for the key of an object whose points are not those of a limited counter. (`cuda:host` names neither a device nor pinned
@@ -89,9 +89,9 @@ fn shown(path: &[String]) -> String {
     printable(cut(&path.join("."), 128))
 }
 
-impl Reader {
+impl FigureReader {
     /// The figures of an owner; `None` for those of counters without a limit.
-    fn numbers<'c>(cases: &'c mut Cases, owner: &[String]) -> Result<Option<&'c mut Numbers>, Error> {
+    fn numbers<'c>(cases: &'c mut Cases, owner: &[String]) -> Result<Option<&'c mut DeviceNumbers>, NumbersError> {
         match owner {
             _ if owner.iter().any(|key| is_other(key)) => Ok(None),
             [] => Ok(Some(&mut cases.case("")?.own)),
@@ -101,10 +101,10 @@ impl Reader {
             },
             [case, name] if device_of(case).is_none() => {
                 let device: Option<DeviceId> = device_of(name);
-                let device = device.ok_or_else(|| Error::Misplaced(shown(owner)))?;
+                let device = device.ok_or_else(|| NumbersError::Misplaced(shown(owner)))?;
                 cases.case(case)?.device(device, name).map(Some)
             }
-            _ => Err(Error::Misplaced(shown(owner))),
+            _ => Err(NumbersError::Misplaced(shown(owner))),
         }
     }
 
@@ -118,7 +118,7 @@ impl Reader {
             self.problem = self.problem.take().or(set.err());
             return;
         }
-        let Some(place) = Place::of(&self.path) else { return };
+        let Some(place) = FigurePath::of(&self.path) else { return };
         if let Some(iteration) = place.iteration {
             self.series.add(iteration.parse().ok(), stated);
             return;
@@ -131,14 +131,14 @@ impl Reader {
             }
             None => Ok(()),
         });
-        self.has_figures |= set.as_ref().is_err_and(|error| !matches!(error, Error::Misplaced(_)));
+        self.has_figures |= set.as_ref().is_err_and(|error| !matches!(error, NumbersError::Misplaced(_)));
         self.problem = self.problem.take().or(set.err());
     }
 
     /// Takes the series that was read, whose values the path leads to.
     fn take_series(&mut self) {
         let series = std::mem::take(&mut self.series);
-        if let Some(place) = Place::of(&self.path) {
+        if let Some(place) = FigurePath::of(&self.path) {
             let stage = place.figure.1;
             self.take(series.at(stage));
         }
@@ -146,11 +146,11 @@ impl Reader {
 
     /// True if the path leads to the values of a series.
     fn is_at_series(&self) -> bool {
-        self.path.last().is_some_and(|key| key == "values") && Place::of(&self.path).is_some()
+        self.path.last().is_some_and(|key| key == "values") && FigurePath::of(&self.path).is_some()
     }
 
     /// The cases, once the whole input is read.
-    fn finish(mut self) -> Result<Cases, Error> {
+    fn finish(mut self) -> Result<Cases, NumbersError> {
         // A device of which nothing is known is one beside others.
         for device in std::mem::take(&mut self.devices) {
             let case = device.len().checked_sub(2).map_or("", |case| &device[case]);
@@ -169,17 +169,19 @@ impl Reader {
         }
         self.is_document |= self.path.is_empty() && key == "schema";
         self.path.push(key);
-        let read = map.next_value_seed(Item(self));
+        let read = map.next_value_seed(JsonItem(self));
         self.path.pop();
         read
     }
 }
 
 /// Takes what a server stated.
-fn take_serving(cases: &mut Cases, owner: &[String], figure: Serving, stated: Stated) -> Result<(), Error> {
-    let value = stated
-        .map_err(|found| Error::NotBytes { place: figure.name().to_owned(), found: printable(cut(&found, 64)) })?;
-    if let (Some(numbers), Some(value)) = (Reader::numbers(cases, owner)?, value) {
+fn take_serving(cases: &mut Cases, owner: &[String], figure: Serving, stated: Stated) -> Result<(), NumbersError> {
+    let value = stated.map_err(|found| NumbersError::NotBytes {
+        place: figure.name().to_owned(),
+        found: printable(cut(&found, 64)),
+    })?;
+    if let (Some(numbers), Some(value)) = (FigureReader::numbers(cases, owner)?, value) {
         numbers.is_stated = true;
         StatedFigure { value, line: None }.add_to(&mut numbers.serving, figure);
     }
@@ -187,9 +189,9 @@ fn take_serving(cases: &mut Cases, owner: &[String], figure: Serving, stated: St
 }
 
 /// A value at the path of a reader.
-struct Item<'r>(&'r mut Reader);
+struct JsonItem<'r>(&'r mut FigureReader);
 
-impl<'de> DeserializeSeed<'de> for Item<'_> {
+impl<'de> DeserializeSeed<'de> for JsonItem<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -197,7 +199,7 @@ impl<'de> DeserializeSeed<'de> for Item<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Item<'_> {
+impl<'de> Visitor<'de> for JsonItem<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -241,7 +243,7 @@ impl<'de> Visitor<'de> for Item<'_> {
             return Ok(());
         }
         self.0.path.push(String::new());
-        while items.next_element_seed(Item(self.0))?.is_some() {}
+        while items.next_element_seed(JsonItem(self.0))?.is_some() {}
         self.0.path.pop();
         self.0.take_series();
         Ok(())
@@ -250,7 +252,7 @@ impl<'de> Visitor<'de> for Item<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let reader = self.0;
         let is_series = reader.is_at_series();
-        let is_figure = !is_series && Place::of(&reader.path).is_some_and(|place| !place.may_be_case);
+        let is_figure = !is_series && FigurePath::of(&reader.path).is_some_and(|place| !place.may_be_case);
         if is_figure || reader.path.len() > DEEPEST {
             reader.take(Err("an object".to_owned()));
             while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
@@ -263,11 +265,11 @@ impl<'de> Visitor<'de> for Item<'_> {
         while let Some(key) = map.next_key::<String>()? {
             if !keys.insert(key.clone()) {
                 reader.path.push(key.clone());
-                reader.problem = reader.problem.take().or_else(|| Some(Error::Twice(shown(&reader.path))));
+                reader.problem = reader.problem.take().or_else(|| Some(NumbersError::Twice(shown(&reader.path))));
                 reader.path.pop();
             }
             // Nobody reads on: the first problem is the error.
-            if matches!(reader.problem, Some(Error::TooMany { .. })) {
+            if matches!(reader.problem, Some(NumbersError::TooMany { .. })) {
                 return Err(A::Error::custom("too many"));
             }
             reader.enter(&mut map, key)?;

@@ -11,7 +11,7 @@ use crate::profile::{Raise, Source};
 use crate::replay::Oom;
 use crate::stack::CppDigest;
 use crate::trace::fold::Folded;
-use crate::trace::{Bucket, ClassTags, Move, Spread, Start};
+use crate::trace::{Bucket, ClassTags, Move, StartBlocks, Uncertainty};
 
 /// The whole file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -118,18 +118,18 @@ pub(super) struct SavedClass(
     pub(super) u32,
     pub(super) u64,
     pub(super) u64,
-    #[serde(default, skip_serializing_if = "is_default")] pub(super) Rest,
+    #[serde(default, skip_serializing_if = "is_default")] pub(super) RareParts,
 );
 
 /// What few classes have.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Rest {
+pub(super) struct RareParts {
     #[serde(default, skip_serializing_if = "is_default")]
-    pub(super) spread: Spread,
+    pub(super) spread: Uncertainty,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) maybe_pending: bool,
     #[serde(default, skip_serializing_if = "is_default")]
-    pub(super) start: Start,
+    pub(super) start: StartBlocks,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) tags: ClassTags<SavedText>,
 }

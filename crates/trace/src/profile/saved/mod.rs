@@ -12,7 +12,7 @@ mod write;
 
 use ptmem_base::text::count;
 use ptmem_base::units::Size;
-use ptmem_snapshot::input::Document;
+use ptmem_snapshot::input::JsonDocument;
 pub use ptmem_snapshot::input::PROFILE_SCHEMA as SCHEMA;
 use sha1::{Digest, Sha1};
 
@@ -25,13 +25,13 @@ const EXPECTED: &str = "expected a pickle from torch.cuda.memory._dump_snapshot(
 
 /// Why a file cannot be read as a saved profile.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum SavedError {
     /// Invalid JSON, or of another shape.
     #[error("this looks like JSON, but cannot be read as a saved profile: {0}; {EXPECTED}")]
     Json(String),
     /// JSON of another kind.
     #[error("this looks like JSON, but is not a saved profile: {0}; {EXPECTED}")]
-    NotAProfile(Document),
+    NotAProfile(JsonDocument),
     /// A profile that contradicts itself.
     #[error("{0}; the file was changed by hand, merged or damaged. Write it again")]
     Damaged(String),
@@ -64,11 +64,11 @@ pub enum Error {
 const MOVE_BYTES: u64 = 48;
 
 /// Refuses more events and blocks than a file may stand for.
-fn require_room(moves: u64, max_bytes: u64) -> Result<(), Error> {
-    if moves > max_bytes / MOVE_BYTES { Err(Error::TooLong { moves, max_bytes }) } else { Ok(()) }
+fn require_room(moves: u64, max_bytes: u64) -> Result<(), SavedError> {
+    if moves > max_bytes / MOVE_BYTES { Err(SavedError::TooLong { moves, max_bytes }) } else { Ok(()) }
 }
 
-impl From<serde_json::Error> for Error {
+impl From<serde_json::Error> for SavedError {
     fn from(error: serde_json::Error) -> Self {
         Self::Json(error.to_string())
     }

@@ -7,9 +7,9 @@ use ptmem_base::text::{cut, printable};
 use serde::{Deserialize, Serialize};
 
 use super::super::phases::{MOST_PHASES, Occurrence, Phases};
-use super::Error;
+use super::SavedError;
 use super::format::SavedText;
-use crate::phase::Source;
+use crate::phase::PhaseSource;
 use crate::replay::Position;
 use crate::trace::Window;
 
@@ -17,7 +17,7 @@ use crate::trace::Window;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedPhase {
     name: SavedText,
-    source: Source,
+    source: PhaseSource,
     occurrences: Vec<Span>,
 }
 
@@ -28,7 +28,7 @@ struct Span(Option<usize>, Option<usize>, #[serde(default, skip_serializing_if =
 
 /// The names in the order in which they first occur, as a file has them.
 pub(super) fn saved(phases: &Phases, mut text: impl FnMut(&str) -> SavedText) -> Vec<SavedPhase> {
-    let mut known: HashMap<(Source, &str), (usize, usize)> = HashMap::new();
+    let mut known: HashMap<(PhaseSource, &str), (usize, usize)> = HashMap::new();
     let mut names: Vec<SavedPhase> = Vec::new();
     for phase in phases.kept() {
         let (index, last) = known.entry((phase.source, &*phase.name)).or_insert_with(|| {
@@ -50,11 +50,11 @@ pub(super) fn read(
     texts: &[String],
     most: usize,
     device: &str,
-) -> Result<Vec<Occurrence>, Error> {
+) -> Result<Vec<Occurrence>, SavedError> {
     let mut all = Vec::new();
     for phase in saved {
         let Some(name) = phase.name.of(texts).map(Arc::<str>::from) else {
-            return Err(Error::Damaged(format!("a phase of {device} has a text that is not there")));
+            return Err(SavedError::Damaged(format!("a phase of {device} has a text that is not there")));
         };
         let mut from = 0_usize;
         for &Span(since, events, step) in &phase.occurrences {
@@ -64,7 +64,7 @@ pub(super) fn read(
                 let name = printable(cut(&name, 64));
                 let words =
                     format!("the phase '{name}' of {device} is beyond the events, or one of more than {MOST_PHASES}");
-                return Err(Error::Damaged(words));
+                return Err(SavedError::Damaged(words));
             }
             all.push(Occurrence {
                 name: Arc::clone(&name),

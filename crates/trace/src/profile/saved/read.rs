@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Code, Severity};
-use ptmem_snapshot::input::Document;
+use ptmem_snapshot::input::JsonDocument;
 use ptmem_snapshot::snapshot::{AllocatorSettings, Frame, FrameId, StackId, Tables};
 
 use super::super::{DeviceProfile, Moment, Phases, Profile, ReadOptions, Source};
 use super::format::*;
-use super::{DIGEST, Error, digest, phases, require_room, trace};
+use super::{DIGEST, SavedError, digest, phases, require_room, trace};
 use crate::replay::Timeline;
-use crate::trace::{Class, Start, Trace};
+use crate::trace::{Class, StartBlocks, Trace};
 
 /// Reads a saved profile, whose file is `source`, and whose events may take `max_bytes`.
 ///
@@ -23,19 +23,19 @@ pub(in crate::profile) fn read(
     max_bytes: u64,
     source: Source,
     options: ReadOptions,
-) -> Result<Profile, Error> {
-    let text = String::from_utf8(text).map_err(|error| Error::Json(error.to_string()))?;
+) -> Result<Profile, SavedError> {
+    let text = String::from_utf8(text).map_err(|error| SavedError::Json(error.to_string()))?;
     let saved = parse(&text)?;
     require_room(saved.devices.iter().map(SavedDevice::moves).fold(0, u64::saturating_add), max_bytes)?;
     if options.unfold > 0 {
-        return Err(Error::Unfold);
+        return Err(SavedError::Unfold);
     }
     drop(text);
     if options.at.needs_times() {
-        return Err(Error::Times(options.at));
+        return Err(SavedError::Times(options.at));
     }
     let counted = saved.run.iter().flat_map(|run| &run.counters).map(|counters| counters.device).collect();
-    let mut reader = Reader {
+    let mut reader = SavedReader {
         tables: Tables::default(),
         frames: Vec::new(),
         texts: saved.texts,
@@ -72,16 +72,16 @@ pub(in crate::profile) fn read(
 }
 
 /// The file as it is, once its schema and its digest are verified.
-fn parse(text: &str) -> Result<SavedProfile<DeviceProfile>, Error> {
-    let document = Document::of(text)?;
-    if document != Document::SavedProfile {
-        return Err(Error::NotAProfile(document));
+fn parse(text: &str) -> Result<SavedProfile<DeviceProfile>, SavedError> {
+    let document = JsonDocument::of(text)?;
+    if document != JsonDocument::SavedProfile {
+        return Err(SavedError::NotAProfile(document));
     }
     let saved: SavedProfile<DeviceProfile> = serde_json::from_str(text)?;
     // A figure that was changed would move every verdict after it.
     let is_whole = text.rfind(DIGEST).is_some_and(|at| digest(&text[..at]) == saved.sha1);
     if !is_whole {
-        return Err(Error::Damaged("the digest in the last line is not that of the text".to_owned()));
+        return Err(SavedError::Damaged("the digest in the last line is not that of the text".to_owned()));
     }
     Ok(saved)
 }
@@ -93,12 +93,12 @@ fn settings(saved: Option<BTreeMap<String, String>>) -> AllocatorSettings {
 impl SavedDevice<DeviceProfile> {
     /// The number of events and of blocks that it stands for.
     fn moves(&self) -> u64 {
-        let start: Vec<Start> = self.classes.iter().map(|SavedClass(.., rest)| rest.start).collect();
+        let start: Vec<StartBlocks> = self.classes.iter().map(|SavedClass(.., rest)| rest.start).collect();
         trace::moves_of(self.device.events, self.trace.implied, &start)
     }
 }
 
-struct Reader {
+struct SavedReader {
     tables: Tables,
     /// By their places in the file.
     frames: Vec<FrameId>,
@@ -108,13 +108,13 @@ struct Reader {
     counted: Vec<DeviceId>,
 }
 
-impl Reader {
+impl SavedReader {
     /// Takes in all frames; one follows that which it was generated from.
-    fn frames(&mut self, saved: &[SavedFrame]) -> Result<(), Error> {
+    fn frames(&mut self, saved: &[SavedFrame]) -> Result<(), SavedError> {
         for SavedFrame(name, filename, line, original) in saved {
             let [name, filename] = [name, filename].map(|text| text.of(&self.texts));
             let (Some(name), Some(filename)) = (name, filename) else {
-                return Err(Error::Damaged("a frame has a text that is not there".to_owned()));
+                return Err(SavedError::Damaged("a frame has a text that is not there".to_owned()));
             };
             let name = self.tables.intern_string(name);
             let filename = self.tables.intern_string(filename);
@@ -124,17 +124,17 @@ impl Reader {
         Ok(())
     }
 
-    fn frame(&self, number: u32) -> Result<FrameId, Error> {
+    fn frame(&self, number: u32) -> Result<FrameId, SavedError> {
         let found = self.frames.get(number as usize).copied();
-        found.ok_or_else(|| Error::Damaged(format!("there is no frame {number}")))
+        found.ok_or_else(|| SavedError::Damaged(format!("there is no frame {number}")))
     }
 
-    fn frame_list(&self, numbers: &[u32]) -> Result<Vec<FrameId>, Error> {
+    fn frame_list(&self, numbers: &[u32]) -> Result<Vec<FrameId>, SavedError> {
         numbers.iter().map(|&number| self.frame(number)).collect()
     }
 
     /// The stack of these frames, and of those of its forward pass.
-    fn stack(&mut self, frames: &[u32], forward: &[u32]) -> Result<StackId, Error> {
+    fn stack(&mut self, frames: &[u32], forward: &[u32]) -> Result<StackId, SavedError> {
         let frames = self.frame_list(frames)?;
         let forward = self.frame_list(forward)?;
         let stack = self.tables.intern_stack(&frames);
@@ -142,11 +142,11 @@ impl Reader {
     }
 
     /// The stack of a failed request.
-    fn failed_stack(&mut self, saved: &SavedOom) -> Result<Option<StackId>, Error> {
+    fn failed_stack(&mut self, saved: &SavedOom) -> Result<Option<StackId>, SavedError> {
         (!saved.frames.is_empty()).then(|| self.stack(&saved.frames, &[])).transpose()
     }
 
-    fn trace(&mut self, saved: &SavedDevice<DeviceProfile>) -> Result<Trace, Error> {
+    fn trace(&mut self, saved: &SavedDevice<DeviceProfile>) -> Result<Trace, SavedError> {
         let stacks = saved.stacks.iter().map(|stack| self.stack(&stack.frames, &stack.forward_frames));
         let stacks: Vec<StackId> = stacks.collect::<Result<_, _>>()?;
         let classes =
@@ -158,7 +158,7 @@ impl Reader {
         saved.trace.trace(classes, start, events).map_err(|fault| trace::wrong(device, fault))
     }
 
-    fn device(&mut self, saved: SavedDevice<DeviceProfile>) -> Result<DeviceProfile, Error> {
+    fn device(&mut self, saved: SavedDevice<DeviceProfile>) -> Result<DeviceProfile, SavedError> {
         let trace = self.trace(&saved)?;
         let mut device = saved.device;
         device.trace = trace;
@@ -166,7 +166,7 @@ impl Reader {
         device.figures.ooms = saved.ooms.iter().map(|saved| saved.oom).collect();
         if let Some(figure) = device.disagreement(self.counted.contains(&device.device)) {
             let words = format!("the figure '{figure}' of {} is not the one of its history", device.device);
-            return Err(Error::Damaged(words));
+            return Err(SavedError::Damaged(words));
         }
         device.figures.timeline = Timeline::of(&device.trace);
         let phases =

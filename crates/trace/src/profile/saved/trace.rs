@@ -4,10 +4,10 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::interner::Interner;
 use ptmem_snapshot::snapshot::{StackId, Tables};
 
-use super::Error;
-use super::format::{Rest, SavedClass, SavedStack, SavedText, SavedTrace};
+use super::SavedError;
+use super::format::{RareParts, SavedClass, SavedStack, SavedText, SavedTrace};
 use crate::trace::fold::Folded;
-use crate::trace::{Class, ClassTags, Move, Origin, Start, Trace};
+use crate::trace::{Class, ClassTags, Move, Origin, StartBlocks, Trace};
 
 /// The moves of a history.
 pub(super) fn saved(trace: &Trace) -> SavedTrace {
@@ -33,9 +33,9 @@ fn is_number_of_json(number: &i128) -> bool {
 
 impl SavedClass {
     /// A class of the stack of this number.
-    pub(super) fn new(class: &Class, stack: u32, start: Start, tags: ClassTags<SavedText>) -> Self {
+    pub(super) fn new(class: &Class, stack: u32, start: StartBlocks, tags: ClassTags<SavedText>) -> Self {
         let Class { bytes, requested, spread, maybe_pending, .. } = *class;
-        Self(stack, bytes, requested, Rest { spread, maybe_pending, start, tags })
+        Self(stack, bytes, requested, RareParts { spread, maybe_pending, start, tags })
     }
 
     /// The class, given the stacks of the file and what they became, and its texts; `None` if one is not there.
@@ -46,7 +46,7 @@ impl SavedClass {
         texts: &[String],
         tables: &mut Tables,
     ) -> Option<Class> {
-        let &Self(number, bytes, requested, Rest { spread, maybe_pending, ref tags, .. }) = self;
+        let &Self(number, bytes, requested, RareParts { spread, maybe_pending, ref tags, .. }) = self;
         let stack = saved.get(number as usize)?;
         let origin = stack.bucket.map_or(Origin::Stack(stacks[number as usize]), Origin::Bucket);
         let mut are_known = true;
@@ -60,14 +60,19 @@ impl SavedClass {
 }
 
 /// The number of events and of blocks at the beginning that a device has.
-pub(super) fn moves_of(events: u64, implied: u64, start: &[Start]) -> u64 {
+pub(super) fn moves_of(events: u64, implied: u64, start: &[StartBlocks]) -> u64 {
     let blocks = start.iter().map(|start| u64::from(start.allocated) + u64::from(start.pending));
     blocks.fold(events.saturating_add(implied), u64::saturating_add)
 }
 
 impl SavedTrace {
     /// The trace of a device with these classes and this number of events; the error says what is wrong with it.
-    pub(super) fn trace(&self, classes: Vec<Class>, start: Vec<Start>, events: u64) -> Result<Trace, &'static str> {
+    pub(super) fn trace(
+        &self,
+        classes: Vec<Class>,
+        start: Vec<StartBlocks>,
+        events: u64,
+    ) -> Result<Trace, &'static str> {
         if self.sequences.length(self.moves.len()) != events.checked_add(self.implied) {
             return Err("has not one move for each event");
         }
@@ -94,6 +99,6 @@ impl SavedTrace {
 }
 
 /// The error of a trace with this fault.
-pub(super) fn wrong(device: DeviceId, fault: &str) -> Error {
-    Error::Damaged(format!("the trace of {device} {fault}"))
+pub(super) fn wrong(device: DeviceId, fault: &str) -> SavedError {
+    SavedError::Damaged(format!("the trace of {device} {fault}"))
 }

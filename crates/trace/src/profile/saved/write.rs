@@ -8,15 +8,15 @@ use super::super::open::MEMORY_OF_JSON;
 use super::super::{DeviceProfile, Profile, Raise, Source};
 use super::format::*;
 use super::layout::laid_out;
-use super::{DIGEST, Error, SCHEMA, digest, phases, require_room, trace};
+use super::{DIGEST, SCHEMA, SavedError, digest, phases, require_room, trace};
 use crate::replay::Origin;
-use crate::stack::{Code, CppDigest, ExactKeys};
+use crate::stack::{CppDigest, ExactKeys, SnapshotCode};
 
 /// The profile as the text of a file, with the reasons for which figures were raised.
 ///
 /// # Errors
 /// If it has more events than could be read again, by [`super::super::ReadOptions::max_input`] where that is set.
-pub fn text_of(profile: &Profile, raises: &[Raise]) -> Result<String, Error> {
+pub fn text_of(profile: &Profile, raises: &[Raise]) -> Result<String, SavedError> {
     let text = text_with(profile, raises, LONGEST_TEXT);
     require_readable(profile, text.len())?;
     Ok(text)
@@ -27,7 +27,7 @@ pub fn text_of(profile: &Profile, raises: &[Raise]) -> Result<String, Error> {
 ///
 /// # Errors
 /// As [`text_of`].
-pub fn bytes_of(profile: &Profile, raises: &[Raise]) -> Result<Vec<u8>, Error> {
+pub fn bytes_of(profile: &Profile, raises: &[Raise]) -> Result<Vec<u8>, SavedError> {
     let text = text_of(profile, raises)?;
     if text.len() as u64 <= recorded(profile).bytes.max(ALWAYS_TEXT) {
         return Ok(text.into_bytes());
@@ -55,7 +55,7 @@ fn text_with(profile: &Profile, raises: &[Raise], longest: usize) -> String {
 }
 
 /// Requires that a file of this size may stand for what the profile has.
-fn require_readable(profile: &Profile, bytes: usize) -> Result<(), Error> {
+fn require_readable(profile: &Profile, bytes: usize) -> Result<(), SavedError> {
     let traces = profile.devices.iter().map(|device| &device.trace);
     let moves = traces.map(|of| trace::moves_of(of.symbols.len() as u64, of.implied.len() as u64, &of.start));
     let max_bytes = profile.options.max_input.unwrap_or_else(|| most_bytes(bytes as u64));
@@ -100,7 +100,7 @@ fn saved_profile<'p>(profile: &'p Profile, raises: &[Raise], longest: usize) -> 
 
 /// Writes devices, and numbers the frames of their stacks.
 struct Writer<'p> {
-    code: &'p Code<'p>,
+    code: &'p SnapshotCode<'p>,
     keys: ExactKeys<'p>,
     frames: Interner<FrameId>,
     texts: Interner<String>,

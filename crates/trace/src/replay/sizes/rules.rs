@@ -20,7 +20,7 @@ use ptmem_base::device::DeviceId;
 use ptmem_snapshot::snapshot::{Action, AllocatorSettings, Device, Event, Snapshot};
 
 use super::super::Position;
-use super::super::rounding::{self, LARGE_BUFFER, MIN_BLOCK, Pool, SMALL_SIZE};
+use super::super::rounding::{self, LARGE_BUFFER, MIN_BLOCK, SMALL_SIZE, SplitRule};
 
 /// A decision of the allocator: a request, and the free block that it was served from.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ pub(super) struct Decision {
     pub(super) least: u64,
     /// Bytes of the free block.
     pub(super) room: u64,
-    pub(super) pool: Pool,
+    pub(super) pool: SplitRule,
 }
 
 impl Decision {
@@ -45,7 +45,7 @@ impl Decision {
 
 /// From where the settings are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Source {
+enum SettingsSource {
     /// They held all the time: none were ever set, or the user states them.
     #[default]
     Certain,
@@ -62,9 +62,9 @@ fn maps(event: &Event) -> bool {
 
 /// Knowledge of the settings over the history.
 #[derive(Debug, Default)]
-pub(in crate::replay) struct Rules {
+pub(in crate::replay) struct KnownSettings {
     pub(super) settings: AllocatorSettings,
-    source: Source,
+    source: SettingsSource,
     /// True if segments may have been expandable while the stated settings did not hold.
     may_be_expandable: bool,
     /// True if segments are expandable at the dump, and may have been ordinary for a while.
@@ -92,7 +92,7 @@ pub(in crate::replay) struct Rules {
     pub(in crate::replay) unexplained: u64,
 }
 
-impl Rules {
+impl KnownSettings {
     pub(super) fn new(snapshot: &Snapshot, id: DeviceId, device: &Device) -> Self {
         if !id.is_device() {
             // Events of pinned host memory state the size of the block, and each block is a segment.
@@ -102,19 +102,19 @@ impl Rules {
         let has_expandable = device.segments.iter().any(|segment| segment.is_expandable)
             || (!settings.never_set() && snapshot.events_of(device).iter().any(maps));
         let source = match settings.present {
-            true if settings.never_set() || settings.given || settings.text().is_none() => Source::Certain,
-            true => Source::Dump,
-            false => Source::Assumed,
+            true if settings.never_set() || settings.given || settings.text().is_none() => SettingsSource::Certain,
+            true => SettingsSource::Dump,
+            false => SettingsSource::Assumed,
         };
         let mut may_be_expandable = true;
-        if source == Source::Assumed {
+        if source == SettingsSource::Assumed {
             settings.expandable_segments = has_expandable;
             // Private pools do not show it.
             let mut pools = device.segments.iter().map(|segment| segment.pool_id.unwrap_or(rounding::SHARED_POOL));
             may_be_expandable = has_expandable || !pools.any(|pool| pool == rounding::SHARED_POOL);
         }
         let mut roundings_out = [false; rounding::ROUNDINGS];
-        roundings_out[rounding::UNROUNDED] = source == Source::Certain || settings.may_have_unsplit_pools();
+        roundings_out[rounding::UNROUNDED] = source == SettingsSource::Certain || settings.may_have_unsplit_pools();
         Self {
             settings,
             source,
@@ -144,7 +144,7 @@ impl Rules {
 
     /// True if it matters which kind of segment is made.
     pub(super) fn asks_for_segments(&self) -> bool {
-        self.settings.expandable_segments || self.source == Source::Dump
+        self.settings.expandable_segments || self.source == SettingsSource::Dump
     }
 
     /// Learns that an ordinary segment was made for a pool that is not known. A private pool may have ordinary segments at
@@ -167,7 +167,7 @@ impl Rules {
     pub(super) fn learn_from_start(&mut self, is_expandable: bool, is_shared: bool) {
         if !is_expandable && !is_shared {
             self.starts_with_pools = true;
-        } else if is_expandable != self.settings.expandable_segments && self.source != Source::Certain {
+        } else if is_expandable != self.settings.expandable_segments && self.source != SettingsSource::Certain {
             self.segments_agree_since = None;
             self.contradict(Position::START);
         } else if self.contradicted.is_none() {
@@ -178,7 +178,7 @@ impl Rules {
     /// Learns from a block of known size that it was rounded to no more than that, and, if it was split off a larger
     /// free block (`room`), to just that.
     pub(super) fn learn_rounding(&mut self, requested: u64, actual: u64, room: Option<u64>) {
-        if self.source != Source::Assumed {
+        if self.source != SettingsSource::Assumed {
             return;
         }
         // A free block that is smaller than the rounded request counts as that.
@@ -194,7 +194,8 @@ impl Rules {
     /// Learns from the outcome of a decision. Returns whether some settings explain it.
     pub(super) fn learn(&mut self, decision: Decision, actual: u64, at: Position) -> bool {
         if self.outcomes(decision, false).include(decision, actual) {
-            let is_split = decision.pool == Pool::Large && actual == decision.least && decision.rest() > SMALL_SIZE;
+            let is_split =
+                decision.pool == SplitRule::Large && actual == decision.least && decision.rest() > SMALL_SIZE;
             self.largest_split = self.largest_split.max(if is_split { actual } else { 0 });
             return true;
         }
@@ -223,7 +224,7 @@ impl Rules {
     fn outcomes(&self, decision: Decision, in_doubt: bool) -> Outcomes {
         let Decision { least, room, pool, .. } = decision;
         let rest = decision.rest();
-        if room < least || pool == Pool::Small || least <= SMALL_SIZE {
+        if room < least || pool == SplitRule::Small || least <= SMALL_SIZE {
             let is_split = self.size(decision) == least;
             return Outcomes { split: is_split, whole: !is_split };
         }
@@ -248,7 +249,7 @@ impl Rules {
         let is_up_to_max_split =
             least >= LARGE_BUFFER && rest.is_some_and(|rest| rest > SMALL_SIZE && rest < self.most_rounding());
         let is_unsplit = rest.is_some_and(|rest| (MIN_BLOCK..=SMALL_SIZE).contains(&rest));
-        if rest.is_none() || (is_unsplit && pool == Pool::Small) {
+        if rest.is_none() || (is_unsplit && pool == SplitRule::Small) {
             self.contradicts_rounding = true;
             self.contradict(Position::START);
         } else if is_up_to_max_split && limit.is_none_or(|limit| least < limit)
@@ -268,10 +269,10 @@ impl Rules {
     }
 
     /// The most that may be left unsplit behind a block; `in_doubt`, settings may have been others.
-    pub(super) fn most_unsplit(&self, pool: Pool, least: u64, in_doubt: bool) -> u64 {
+    pub(super) fn most_unsplit(&self, pool: SplitRule, least: u64, in_doubt: bool) -> u64 {
         let is_limited = self.settings.max_split_size.is_some_and(|limit| least >= limit);
         let is_on = self.settings.expandable_segments && !in_doubt;
-        if least <= SMALL_SIZE || pool == Pool::Small || is_on {
+        if least <= SMALL_SIZE || pool == SplitRule::Small || is_on {
             // Anything from 512 bytes on is split off, and sizes are multiples of it.
             0
         } else if is_limited || (in_doubt && least >= LARGE_BUFFER) {
@@ -283,7 +284,7 @@ impl Rules {
 
     /// True if other settings may have held at some time.
     fn is_open(&self) -> bool {
-        self.source != Source::Certain || self.are_contradicted()
+        self.source != SettingsSource::Certain || self.are_contradicted()
     }
 
     /// True if something contradicts the settings.
@@ -296,19 +297,19 @@ impl Rules {
     fn may_switch_back(&self) -> bool {
         let is_switched_within = self.contradicted > Some(Position::START);
         let is_switched = is_switched_within || self.may_have_been_off || self.is_given_twice;
-        self.source == Source::Dump && is_switched
+        self.source == SettingsSource::Dump && is_switched
     }
 
     /// True if the file states no settings, and no single rounding explains all sizes: the program changed its
     /// settings, so one decision is not evidence for another.
     fn switches_unstated(&self) -> bool {
         let is_unexplained = self.contradicts_rounding && self.roundings_out[1..].iter().all(|is_out| *is_out);
-        self.source == Source::Assumed && is_unexplained
+        self.source == SettingsSource::Assumed && is_unexplained
     }
 
     /// True if the defaults are assumed because the file states no settings.
     pub(in crate::replay) fn are_assumed(&self) -> bool {
-        self.source == Source::Assumed
+        self.source == SettingsSource::Assumed
     }
 }
 

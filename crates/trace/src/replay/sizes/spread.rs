@@ -4,12 +4,12 @@ use rustc_hash::FxHashMap;
 
 use super::super::{Allocation, Basis, Position};
 use super::rules::{Confirmed, Decision};
-use super::{Finder, Room};
-use crate::trace::Spread;
+use super::{Finder, ServingBlock};
+use crate::trace::Uncertainty;
 
 impl Finder<'_> {
     /// The sizes that stay uncertain, once everything is learnt.
-    pub(super) fn settle(&mut self, allocations: &mut [Allocation]) -> FxHashMap<u32, Spread> {
+    pub(super) fn settle(&mut self, allocations: &mut [Allocation]) -> FxHashMap<u32, Uncertainty> {
         let mut spreads = FxHashMap::default();
         // Blocks that are older than the history come where they are freed or survive, after those that were made
         // within it.
@@ -21,7 +21,7 @@ impl Finder<'_> {
                 if can_learn && allocation.born != Position::START {
                     self.confirm(index, allocation, &mut confirmed);
                 }
-                self.unexplained.get(&index).map(|&size| Spread {
+                self.unexplained.get(&index).map(|&size| Uncertainty {
                     below: allocation.bytes.saturating_sub(size),
                     above: size.saturating_sub(allocation.bytes),
                 })
@@ -33,7 +33,7 @@ impl Finder<'_> {
             if let Some(&reaches) = self.overlapping.get(&index) {
                 spread.below = spread.below.max(reaches).min(allocation.bytes);
             }
-            if spread != Spread::default() {
+            if spread != Uncertainty::default() {
                 spreads.insert(index, spread);
             }
         }
@@ -42,7 +42,7 @@ impl Finder<'_> {
 
     /// The decision by which an allocation got its block. `None` where its size leaves 64 bits.
     fn decision(&self, index: u32, allocation: &Allocation) -> Option<Decision> {
-        let Room { bytes: room, pool, .. } = self.rooms[index as usize];
+        let ServingBlock { bytes: room, pool, .. } = self.rooms[index as usize];
         let least = self.found.rules.least(allocation.requested)?;
         Some(Decision { requested: allocation.requested, least, room, pool })
     }
@@ -56,11 +56,11 @@ impl Finder<'_> {
     }
 
     /// How far a size that only the rules give may be off.
-    fn spread(&mut self, index: u32, allocation: &mut Allocation, confirmed: &Confirmed) -> Option<Spread> {
+    fn spread(&mut self, index: u32, allocation: &mut Allocation, confirmed: &Confirmed) -> Option<Uncertainty> {
         let decision = self.decision(index, allocation)?;
         if self.rooms[index as usize].is_filled {
             let below = allocation.bytes.saturating_sub(decision.room);
-            return Some(Spread { below, above: decision.room.saturating_sub(allocation.bytes) });
+            return Some(Uncertainty { below, above: decision.room.saturating_sub(allocation.bytes) });
         }
         let splits = self.pools.has_split(index);
         if splits == Some(false) && allocation.basis == Basis::Rule {
@@ -74,6 +74,6 @@ impl Finder<'_> {
             extent.most = decision.room;
             self.found.pools_uncertain = true;
         }
-        Some(Spread { below: size.saturating_sub(extent.least), above: extent.most.saturating_sub(size) })
+        Some(Uncertainty { below: size.saturating_sub(extent.least), above: extent.most.saturating_sub(size) })
     }
 }

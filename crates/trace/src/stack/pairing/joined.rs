@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use ptmem_base::sides::Sides;
 
-use super::{Group, Pairing};
+use super::{Pairing, StackGroup};
 
 /// Groups of both sides whose functions have the same names, whatever their files.
 type Namesakes = Sides<Vec<usize>>;
@@ -50,7 +50,7 @@ impl Pairing<'_> {
     }
 
     /// The functions of a group of the before, as the after names them.
-    fn names_after(&self, group: &Group<'_>) -> Vec<u64> {
+    fn names_after(&self, group: &StackGroup<'_>) -> Vec<u64> {
         // A function that went to another file may look like one that was put in between: here all of them count.
         let tokens = group.tokens.iter().map(|token| self.renamed.get(token).unwrap_or(token));
         tokens.map(|token| token.name).collect()

@@ -13,14 +13,14 @@ const CONFIDENT: f64 = 0.8;
 
 /// Changes that pairs beyond doubt show, with the number of times that they do.
 #[derive(Default)]
-struct Votes {
+struct PairVotes {
     /// Functions of the before that became functions of the after.
     became: BTreeMap<(Token, Token), usize>,
     /// Functions that exist on one side only.
     inserted: BTreeSet<Token>,
 }
 
-impl Votes {
+impl PairVotes {
     /// The renames, the most frequent first.
     fn renames(&self) -> impl Iterator<Item = (usize, Token, Token)> {
         let mut renames: Vec<_> = self.became.iter().map(|(&(old, new), &count)| (Reverse(count), old, new)).collect();
@@ -35,7 +35,7 @@ impl Pairing<'_> {
     pub(super) fn learn(&mut self) -> bool {
         let candidates = self.candidates(Self::counts);
         let confident = self.best_first(candidates, CONFIDENT);
-        let mut votes = Votes::default();
+        let mut votes = PairVotes::default();
         for (before, after) in confident {
             let old = self.translated(&self.before.groups[before]);
             let new = self.reduced(&self.after.groups[after]);
@@ -52,7 +52,7 @@ impl Pairing<'_> {
     }
 
     /// Takes over the changes that most pairs show. Returns whether some are new.
-    fn adopt(&mut self, votes: &Votes) -> bool {
+    fn adopt(&mut self, votes: &PairVotes) -> bool {
         let known = self.renamed.len() + self.dropped.len();
         let mut taken: FxHashSet<Token> = self.renamed.values().copied().collect();
         let mut files: BTreeMap<(u64, u64), usize> = BTreeMap::new();

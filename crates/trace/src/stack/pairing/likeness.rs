@@ -7,7 +7,7 @@ use similar::DiffOp;
 
 use super::super::Token;
 use super::super::difference::stack_differences;
-use super::{Group, Pairing, SAME_FUNCTION};
+use super::{Pairing, SAME_FUNCTION, StackGroup};
 
 /// The weight of a frame that exists on one side only, against 1 for one that exists on both: changes to the code make
 /// such frames.
@@ -35,7 +35,7 @@ pub(super) struct Became {
 
 /// A part of the difference between two stacks.
 #[derive(Debug, Default)]
-pub(super) struct Hunk {
+pub(super) struct StackHunk {
     equal: Vec<Token>,
     pub(super) pairs: Vec<Became>,
     pub(super) old_only: Vec<Token>,
@@ -133,7 +133,7 @@ impl Pairing<'_> {
 
     /// True if the function to blame went to another file, under its name. Where a file becomes two, functions of one
     /// name (`forward` of several classes) are one in the before and two in the after.
-    fn is_split_off(&self, before: &Group<'_>, after: &Group<'_>) -> bool {
+    fn is_split_off(&self, before: &StackGroup<'_>, after: &StackGroup<'_>) -> bool {
         let Some(old) = before.tokens.get(before.site) else { return false };
         let Some(new) = after.tokens.get(after.site) else { return false };
         old.function == new.function && !self.after.lines.contains_key(old) && !self.before.lines.contains_key(new)
@@ -144,13 +144,13 @@ impl Pairing<'_> {
     }
 
     /// The parts that two stacks have in common, and the differences in between.
-    pub(super) fn hunks(&self, old: &[Token], new: &[Token]) -> Vec<Hunk> {
+    pub(super) fn hunks(&self, old: &[Token], new: &[Token]) -> Vec<StackHunk> {
         stack_differences(Sides { before: old, after: new }).into_iter().map(|op| self.hunk(op, old, new)).collect()
     }
 
-    fn hunk(&self, op: DiffOp, old: &[Token], new: &[Token]) -> Hunk {
+    fn hunk(&self, op: DiffOp, old: &[Token], new: &[Token]) -> StackHunk {
         if let DiffOp::Equal { old_index, len, .. } = op {
-            return Hunk { equal: old[old_index..old_index + len].to_vec(), ..Hunk::default() };
+            return StackHunk { equal: old[old_index..old_index + len].to_vec(), ..StackHunk::default() };
         }
         self.align(&self.part(old, &old[op.old_range()]), &self.part(new, &new[op.new_range()]))
     }
@@ -164,7 +164,7 @@ impl Pairing<'_> {
 
     /// Pairs the functions that vanished with those that appeared in their place, in order, with the greatest total
     /// similarity: the longest common subsequence with weights.
-    fn align(&self, old: &Unshared<'_>, new: &Unshared<'_>) -> Hunk {
+    fn align(&self, old: &Unshared<'_>, new: &Unshared<'_>) -> StackHunk {
         let [rows, columns] = [old, new].map(|part| part.unknown.len());
         let [old_counts, new_counts] = [old, new].map(Unshared::counts);
         let mut values = vec![vec![0.0; columns]; rows];
@@ -194,7 +194,7 @@ impl Pairing<'_> {
                 j += 1;
             }
         }
-        Hunk {
+        StackHunk {
             equal: Vec::new(),
             old_only: old.without(paired.iter().map(|(i, _)| *i)),
             new_only: new.without(paired.iter().map(|(_, j)| *j)),
@@ -244,7 +244,7 @@ fn are_one_apart(old: &[Token], new: &[Token]) -> bool {
 }
 
 /// More for two functions that get their memory in the same way.
-fn does_the_same(before: &Group<'_>, after: &Group<'_>) -> f64 {
+fn does_the_same(before: &StackGroup<'_>, after: &StackGroup<'_>) -> f64 {
     let is_known = !before.inside().is_empty() || !before.operators.is_empty();
     if is_known && before.inside() == after.inside() && before.operators == after.operators { 0.25 } else { 0.0 }
 }

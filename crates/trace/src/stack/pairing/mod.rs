@@ -74,12 +74,12 @@ impl GroupFigures {
 
 /// A group of stacks, as far as pairing needs to know it.
 #[derive(Debug, Clone, Default)]
-pub struct Group<'t> {
+pub struct StackGroup<'t> {
     /// Its identity.
     pub key: Key,
     /// The functions that distinguish it from others, innermost first.
     pub tokens: Vec<Token>,
-    /// The one of them that is to blame, see [`crate::stack::Code::site`].
+    /// The one of them that is to blame, see [`crate::stack::SnapshotCode::site`].
     pub site: usize,
     /// The lines of those functions in one of its stacks; 0 where unknown.
     pub lines: Vec<u32>,
@@ -89,7 +89,7 @@ pub struct Group<'t> {
     pub figures: GroupFigures,
 }
 
-impl Group<'_> {
+impl StackGroup<'_> {
     /// The functions inside of the one to blame.
     fn inside(&self) -> &[Token] {
         &self.tokens[..self.site.min(self.tokens.len())]
@@ -97,16 +97,16 @@ impl Group<'_> {
 }
 
 /// One side of the comparison.
-struct Side<'g> {
-    groups: &'g [Group<'g>],
+struct PairingSide<'g> {
+    groups: &'g [StackGroup<'g>],
     /// Those that are not paired yet.
     free: BTreeSet<usize>,
     /// All functions, with the lines on which they call or allocate.
     lines: Lines,
 }
 
-impl<'g> Side<'g> {
-    fn new((groups, mut lines): (&'g [Group<'g>], Lines)) -> Self {
+impl<'g> PairingSide<'g> {
+    fn new((groups, mut lines): (&'g [StackGroup<'g>], Lines)) -> Self {
         // Operations replace functions if there are none in Python.
         for token in groups.iter().flat_map(|group| &group.tokens) {
             lines.entry(*token).or_default();
@@ -114,7 +114,7 @@ impl<'g> Side<'g> {
         Self { groups, free: (0..groups.len()).collect(), lines }
     }
 
-    fn free(&self) -> impl Iterator<Item = (usize, &'g Group<'g>)> + '_ {
+    fn free(&self) -> impl Iterator<Item = (usize, &'g StackGroup<'g>)> + '_ {
         self.free.iter().map(|&index| (index, &self.groups[index]))
     }
 
@@ -141,10 +141,10 @@ pub struct Paired {
 }
 
 /// Pairs the groups of two sides; one without a partner is in no pair. With the groups come all functions of their
-/// snapshot, see [`super::Code::lines`]. `ratio` is how similar, from 0 to 1, stacks must be whose keys differ.
+/// snapshot, see [`super::SnapshotCode::lines`]. `ratio` is how similar, from 0 to 1, stacks must be whose keys differ.
 #[must_use]
-pub fn pair(before: (&[Group<'_>], Lines), after: (&[Group<'_>], Lines), ratio: f64) -> Paired {
-    let mut pairing = Pairing::new(Side::new(before), Side::new(after));
+pub fn pair(before: (&[StackGroup<'_>], Lines), after: (&[StackGroup<'_>], Lines), ratio: f64) -> Paired {
+    let mut pairing = Pairing::new(PairingSide::new(before), PairingSide::new(after));
     pairing.unmoved();
     pairing.equal_frames();
     for _ in 0..MOST_ROUNDS {
@@ -164,8 +164,8 @@ pub fn pair(before: (&[Group<'_>], Lines), after: (&[Group<'_>], Lines), ratio: 
 type Buckets<'g> = foldhash::HashMap<Cow<'g, [Token]>, (Vec<usize>, Vec<usize>)>;
 
 struct Pairing<'g> {
-    before: Side<'g>,
-    after: Side<'g>,
+    before: PairingSide<'g>,
+    after: PairingSide<'g>,
     pairs: Vec<(usize, usize)>,
     parts: Vec<(usize, usize)>,
     /// Functions of the before by their new name in the after.
@@ -183,7 +183,7 @@ struct Pairing<'g> {
 }
 
 impl<'g> Pairing<'g> {
-    fn new(before: Side<'g>, after: Side<'g>) -> Self {
+    fn new(before: PairingSide<'g>, after: PairingSide<'g>) -> Self {
         let kept: FxHashSet<Token> =
             before.lines.keys().filter(|token| after.lines.contains_key(token)).copied().collect();
         let mut files_by_name: FxHashMap<u64, BTreeSet<u64>> = FxHashMap::default();
@@ -249,7 +249,7 @@ impl<'g> Pairing<'g> {
     }
 
     /// Pairs equal keys, where the groups are `fit` for it.
-    fn equal_keys(&mut self, fit: impl Fn(&Group<'_>, &Group<'_>) -> bool) {
+    fn equal_keys(&mut self, fit: impl Fn(&StackGroup<'_>, &StackGroup<'_>) -> bool) {
         let by_key: HashMap<&Key, usize> = self.after.free().map(|(index, group)| (&group.key, index)).collect();
         let equal = self.before.free().filter_map(|(index, group)| Some((index, *by_key.get(&group.key)?)));
         for (before, after) in equal.collect::<Vec<_>>() {
@@ -291,7 +291,7 @@ impl<'g> Pairing<'g> {
     }
 
     /// The functions of a group of the before as the after calls them.
-    fn translated<'t>(&self, group: &'t Group<'_>) -> Cow<'t, [Token]> {
+    fn translated<'t>(&self, group: &'t StackGroup<'_>) -> Cow<'t, [Token]> {
         if self.renamed.is_empty() {
             return self.reduced(group);
         }
@@ -300,7 +300,7 @@ impl<'g> Pairing<'g> {
     }
 
     /// The functions of a group of the after without those that were put in between.
-    fn reduced<'t>(&self, group: &'t Group<'_>) -> Cow<'t, [Token]> {
+    fn reduced<'t>(&self, group: &'t StackGroup<'_>) -> Cow<'t, [Token]> {
         let tokens = &group.tokens[..group.tokens.len().min(DEEPEST)];
         if self.dropped.is_empty() {
             return Cow::Borrowed(tokens);

@@ -7,11 +7,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::Token;
 use super::likeness::Score;
-use super::{Group, GroupFigures, MOST_CANDIDATES, Pairing};
+use super::{GroupFigures, MOST_CANDIDATES, Pairing, StackGroup};
 
 /// Something that groups which may be the same have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Aspect {
+pub(super) enum SharedAspect {
     Site(Token),
     Caller(Token),
     Skeleton(Vec<Token>),
@@ -51,9 +51,9 @@ impl Pairing<'_> {
     /// Free groups of both sides that have an aspect in common: for each of the before those whose figures are nearest.
     pub(super) fn candidates(
         &self,
-        aspects: fn(&Self, &Group<'_>, &[Token], Option<Token>) -> Vec<Aspect>,
+        aspects: fn(&Self, &StackGroup<'_>, &[Token], Option<Token>) -> Vec<SharedAspect>,
     ) -> BTreeSet<(usize, usize)> {
-        let mut buckets: BTreeMap<Aspect, Vec<usize>> = BTreeMap::new();
+        let mut buckets: BTreeMap<SharedAspect, Vec<usize>> = BTreeMap::new();
         for (index, group) in self.after.free() {
             for aspect in aspects(self, group, &self.reduced(group), Self::new_site(group)) {
                 buckets.entry(aspect).or_default().push(index);
@@ -76,20 +76,23 @@ impl Pairing<'_> {
     }
 
     /// The aspects of a group, one of which a candidate has as well.
-    fn aspects(&self, group: &Group<'_>, tokens: &[Token], site: Option<Token>) -> Vec<Aspect> {
+    fn aspects(&self, group: &StackGroup<'_>, tokens: &[Token], site: Option<Token>) -> Vec<SharedAspect> {
         let skeleton: Vec<Token> = tokens.iter().filter(|token| self.kept.contains(token)).copied().collect();
         let caller = skeleton.iter().find(|token| Some(**token) != site).copied();
         let mut outline = skeleton.clone();
         outline.dedup();
-        let mut aspects =
-            vec![Aspect::Skeleton(skeleton), Aspect::Outline(outline), Aspect::Counts(group.figures.counts())];
-        aspects.extend(site.map(Aspect::Site).into_iter().chain(caller.map(Aspect::Caller)));
+        let mut aspects = vec![
+            SharedAspect::Skeleton(skeleton),
+            SharedAspect::Outline(outline),
+            SharedAspect::Counts(group.figures.counts()),
+        ];
+        aspects.extend(site.map(SharedAspect::Site).into_iter().chain(caller.map(SharedAspect::Caller)));
         aspects
     }
 
     /// The one aspect in which groups match without doubt.
-    pub(super) fn counts(&self, group: &Group<'_>, _: &[Token], _: Option<Token>) -> Vec<Aspect> {
-        vec![Aspect::Counts(group.figures.counts())]
+    pub(super) fn counts(&self, group: &StackGroup<'_>, _: &[Token], _: Option<Token>) -> Vec<SharedAspect> {
+        vec![SharedAspect::Counts(group.figures.counts())]
     }
 
     /// The candidates that are at least as similar as `ratio`, the best first and each group once.
@@ -139,12 +142,12 @@ impl Pairing<'_> {
     }
 
     /// The function to blame in a group of the before, as the after calls it.
-    pub(super) fn old_site(&self, group: &Group<'_>) -> Option<Token> {
+    pub(super) fn old_site(&self, group: &StackGroup<'_>) -> Option<Token> {
         let token = group.tokens.get(group.site)?;
         Some(self.renamed.get(token).copied().unwrap_or(*token))
     }
 
-    pub(super) fn new_site(group: &Group<'_>) -> Option<Token> {
+    pub(super) fn new_site(group: &StackGroup<'_>) -> Option<Token> {
         group.tokens.get(group.site).copied()
     }
 }

@@ -9,18 +9,18 @@ fn token(letter: char) -> Token {
     Token { file: file / 4, base: file / 4, function, name: function }
 }
 
-fn group(frames: &str, line: u32, figures: u64) -> Group<'static> {
+fn group(frames: &str, line: u32, figures: u64) -> StackGroup<'static> {
     let tokens: Vec<Token> = frames.chars().map(token).collect();
     let lines = vec![line; tokens.len()];
     let figures = GroupFigures { allocations: figures, blocks: figures, bytes: figures << 20, allocated_total: 0 };
-    Group { key: Key(frames.to_owned()), tokens, site: 0, lines, operators: Vec::new(), figures }
+    StackGroup { key: Key(frames.to_owned()), tokens, site: 0, lines, operators: Vec::new(), figures }
 }
 
 fn pairs(before: &[(&str, u64)], after: &[(&str, u64)]) -> Vec<(usize, usize)> {
     pair((&groups(before), Lines::default()), (&groups(after), Lines::default()), 0.75).pairs
 }
 
-fn groups(side: &[(&str, u64)]) -> Vec<Group<'static>> {
+fn groups(side: &[(&str, u64)]) -> Vec<StackGroup<'static>> {
     side.iter().map(|(frames, figures)| group(frames, 1, *figures)).collect()
 }
 
@@ -29,8 +29,8 @@ fn function(file: u64, name: char) -> Token {
     Token { file, base: file, function, name: function }
 }
 
-fn group_of(key: &str, tokens: &[Token], figures: u64) -> Group<'static> {
-    Group { key: Key(key.to_owned()), tokens: tokens.to_vec(), ..group("x", 1, figures) }
+fn group_of(key: &str, tokens: &[Token], figures: u64) -> StackGroup<'static> {
+    StackGroup { key: Key(key.to_owned()), tokens: tokens.to_vec(), ..group("x", 1, figures) }
 }
 
 #[test]
@@ -123,8 +123,8 @@ fn another_way_to_the_same_function_is_similar() {
     assert_eq!(pairs(&[("abcdm", 1), ("hijkm", 2)], &[("ahijkm", 4), ("bcdm", 3)]), []);
 }
 
-fn group_at(line: u32, figures: u64) -> Group<'static> {
-    Group { key: Key(line.to_string()), ..group("am", line, figures) }
+fn group_at(line: u32, figures: u64) -> StackGroup<'static> {
+    StackGroup { key: Key(line.to_string()), ..group("am", line, figures) }
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn moved_lines_are_paired_in_their_order() {
 
 type Indexes = Vec<(usize, usize)>;
 
-fn paired(before: &[Group<'_>], after: &[Group<'_>]) -> (Indexes, Indexes) {
+fn paired(before: &[StackGroup<'_>], after: &[StackGroup<'_>]) -> (Indexes, Indexes) {
     let Paired { pairs, parts } = pair((before, Lines::default()), (after, Lines::default()), 0.75);
     (pairs, parts)
 }

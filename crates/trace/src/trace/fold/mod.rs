@@ -21,26 +21,26 @@ const ITEMS_FOR_RULES: usize = 16;
 /// An item of a folded sequence: a symbol or a body, once or several times in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "SavedItem", try_from = "SavedItem")]
-struct Item {
-    unit: Unit,
+struct FoldItem {
+    unit: FoldRound,
     /// Number of rounds, at least 1.
     count: u64,
 }
 
 /// One round of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Unit {
+enum FoldRound {
     Symbol(u32),
     /// The body of a loop or a rule, as an index into the sequences.
     Body(u32),
 }
 
-impl Item {
+impl FoldItem {
     /// The body that it refers to.
     fn body(self) -> Option<usize> {
         match self.unit {
-            Unit::Symbol(_) => None,
-            Unit::Body(body) => Some(body as usize),
+            FoldRound::Symbol(_) => None,
+            FoldRound::Body(body) => Some(body as usize),
         }
     }
 }
@@ -53,17 +53,17 @@ enum SavedItem {
     Often(i64, u64),
 }
 
-impl From<Item> for SavedItem {
-    fn from(Item { unit, count }: Item) -> Self {
+impl From<FoldItem> for SavedItem {
+    fn from(FoldItem { unit, count }: FoldItem) -> Self {
         let number = match unit {
-            Unit::Symbol(symbol) => symbol.into(),
-            Unit::Body(body) => -1 - i64::from(body),
+            FoldRound::Symbol(symbol) => symbol.into(),
+            FoldRound::Body(body) => -1 - i64::from(body),
         };
         if count == 1 { Self::Once(number) } else { Self::Often(number, count) }
     }
 }
 
-impl TryFrom<SavedItem> for Item {
+impl TryFrom<SavedItem> for FoldItem {
     type Error = TryFromIntError;
 
     fn try_from(saved: SavedItem) -> Result<Self, Self::Error> {
@@ -71,8 +71,8 @@ impl TryFrom<SavedItem> for Item {
             SavedItem::Once(number) => (number, 1),
             SavedItem::Often(number, count) => (number, NonZeroU64::try_from(count)?.get()),
         };
-        let body = u32::try_from(-1 - number).map(Unit::Body);
-        Ok(Self { unit: body.or_else(|_| u32::try_from(number).map(Unit::Symbol))?, count })
+        let body = u32::try_from(-1 - number).map(FoldRound::Body);
+        Ok(Self { unit: body.or_else(|_| u32::try_from(number).map(FoldRound::Symbol))?, count })
     }
 }
 
@@ -81,12 +81,12 @@ impl TryFrom<SavedItem> for Item {
 #[serde(transparent)]
 pub struct Folded {
     /// The bodies, and last the sequence itself. Each refers only to those before it, and no body is empty.
-    sequences: Vec<Vec<Item>>,
+    sequences: Vec<Vec<FoldItem>>,
 }
 
 /// The state of a sequence while all are put in order.
 #[derive(Clone, Copy)]
-enum State {
+enum OrderState {
     New,
     Open,
     Placed(u32),
@@ -101,32 +101,32 @@ impl Folded {
     }
 
     /// Puts sequences in order, without those that the one at `root` does not need. None contains itself.
-    fn ordered(mut sequences: Vec<Vec<Item>>, root: usize) -> Self {
-        let mut states = vec![State::New; sequences.len()];
-        let mut ordered: Vec<Vec<Item>> = Vec::with_capacity(sequences.len());
+    fn ordered(mut sequences: Vec<Vec<FoldItem>>, root: usize) -> Self {
+        let mut states = vec![OrderState::New; sequences.len()];
+        let mut ordered: Vec<Vec<FoldItem>> = Vec::with_capacity(sequences.len());
         // No recursion: rules may be nested as deeply as there are rules.
         let mut open = vec![root];
         while let Some(&at) = open.last() {
             match states[at] {
-                State::New => {
-                    states[at] = State::Open;
+                OrderState::New => {
+                    states[at] = OrderState::Open;
                     for inner in sequences[at].iter().filter_map(|item| item.body()) {
-                        if let State::New = states[inner] {
+                        if let OrderState::New = states[inner] {
                             open.push(inner);
                         }
                     }
                 }
-                State::Open => {
+                OrderState::Open => {
                     for item in &mut sequences[at] {
-                        if let Some(State::Placed(place)) = item.body().map(|body| states[body]) {
-                            item.unit = Unit::Body(place);
+                        if let Some(OrderState::Placed(place)) = item.body().map(|body| states[body]) {
+                            item.unit = FoldRound::Body(place);
                         }
                     }
-                    states[at] = State::Placed(index(ordered.len()));
+                    states[at] = OrderState::Placed(index(ordered.len()));
                     ordered.push(std::mem::take(&mut sequences[at]));
                     open.pop();
                 }
-                State::Placed(_) => {
+                OrderState::Placed(_) => {
                     open.pop();
                 }
             }
@@ -135,7 +135,7 @@ impl Folded {
     }
 
     /// The items of the sequence itself.
-    fn items(&self) -> &[Item] {
+    fn items(&self) -> &[FoldItem] {
         self.sequences.last().map_or(&[], Vec::as_slice)
     }
 
@@ -157,7 +157,8 @@ impl Folded {
     #[must_use]
     pub fn length(&self, symbols: usize) -> Option<u64> {
         let units = self.sequences.iter().flatten().map(|item| item.unit);
-        let are_known = units.clone().all(|unit| !matches!(unit, Unit::Symbol(symbol) if symbol as usize >= symbols));
+        let are_known =
+            units.clone().all(|unit| !matches!(unit, FoldRound::Symbol(symbol) if symbol as usize >= symbols));
         let bodies = self.sequences.split_last().map_or(&[][..], |(_, bodies)| bodies);
         let are_long = bodies.iter().all(|items| items.len() > 1);
         if are_known && are_long { self.lengths().pop().unwrap_or(Some(0)) } else { None }
@@ -196,7 +197,7 @@ impl Folded {
         std::iter::from_fn(move || {
             loop {
                 let (items, rounds) = open.last_mut()?;
-                let Some(&Item { unit, count }) = items.first() else {
+                let Some(&FoldItem { unit, count }) = items.first() else {
                     open.pop();
                     continue;
                 };
@@ -206,8 +207,8 @@ impl Folded {
                     *rounds = 0;
                 }
                 match unit {
-                    Unit::Symbol(symbol) => return Some(symbol),
-                    Unit::Body(body) => open.push((&self.sequences[body as usize], 0)),
+                    FoldRound::Symbol(symbol) => return Some(symbol),
+                    FoldRound::Body(body) => open.push((&self.sequences[body as usize], 0)),
                 }
             }
         })
@@ -216,7 +217,7 @@ impl Folded {
 
 /// The number of symbols that an item expands to; `None` where 64 bits do not hold it. An outer body may use such an
 /// inner one only if it does not fit itself, as no count is 0.
-fn length(item: Item, lengths: &[Option<u64>]) -> Option<u64> {
+fn length(item: FoldItem, lengths: &[Option<u64>]) -> Option<u64> {
     item.body().map_or(Some(1), |body| *lengths.get(body)?)?.checked_mul(item.count)
 }
 

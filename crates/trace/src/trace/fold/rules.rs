@@ -6,27 +6,27 @@ use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
 
-use super::{Folded, Item, Unit, index};
+use super::{FoldItem, FoldRound, Folded, index};
 
 /// The number of occurrences at which a rule pays for itself.
 const LEAST_PLACES: usize = 3;
 
 /// Two items in a row.
-type Pair = [Item; 2];
+type SymbolPair = [FoldItem; 2];
 
 /// Writes once what occurs several times.
 pub(super) fn share(folded: Folded) -> Folded {
     let mut sequences = folded.sequences;
     let count = sequences.len();
-    let mut rules: Vec<Vec<Item>> = Vec::new();
+    let mut rules: Vec<Vec<FoldItem>> = Vec::new();
     loop {
         let pairs = frequent_pairs(&sequences);
         if pairs.is_empty() {
             break;
         }
-        let mut rule_of: FxHashMap<Pair, Item> = FxHashMap::default();
+        let mut rule_of: FxHashMap<SymbolPair, FoldItem> = FxHashMap::default();
         for pair in pairs {
-            rule_of.insert(pair, Item { unit: Unit::Body(index(count + rules.len())), count: 1 });
+            rule_of.insert(pair, FoldItem { unit: FoldRound::Body(index(count + rules.len())), count: 1 });
             rules.push(pair.to_vec());
         }
         for items in &mut sequences {
@@ -38,15 +38,15 @@ pub(super) fn share(folded: Folded) -> Folded {
 }
 
 /// The pairs that occur most often. Of two that could overlap the more frequent one is taken.
-fn frequent_pairs(sequences: &[Vec<Item>]) -> Vec<Pair> {
-    let mut counts: FxHashMap<Pair, usize> = FxHashMap::default();
+fn frequent_pairs(sequences: &[Vec<FoldItem>]) -> Vec<SymbolPair> {
+    let mut counts: FxHashMap<SymbolPair, usize> = FxHashMap::default();
     for pair in sequences.iter().flat_map(|items| items.windows(2)) {
         *counts.entry([pair[0], pair[1]]).or_default() += 1;
     }
-    let mut pairs: Vec<(usize, Pair)> = counts.into_iter().map(|(pair, count)| (count, pair)).collect();
+    let mut pairs: Vec<(usize, SymbolPair)> = counts.into_iter().map(|(pair, count)| (count, pair)).collect();
     pairs.retain(|(count, [first, second])| *count >= LEAST_PLACES && first != second);
     pairs.sort_unstable_by_key(|&(count, pair)| (Reverse(count), pair));
-    let mut is_first: FxHashMap<Item, bool> = FxHashMap::default();
+    let mut is_first: FxHashMap<FoldItem, bool> = FxHashMap::default();
     pairs.retain(|&(_, [first, second])| {
         let is_free = is_first.get(&first) != Some(&false) && is_first.get(&second) != Some(&true);
         if is_free {
@@ -58,7 +58,7 @@ fn frequent_pairs(sequences: &[Vec<Item>]) -> Vec<Pair> {
 }
 
 /// Items with rules in place of pairs.
-fn with_rules(items: &[Item], rule_of: &FxHashMap<Pair, Item>) -> Vec<Item> {
+fn with_rules(items: &[FoldItem], rule_of: &FxHashMap<SymbolPair, FoldItem>) -> Vec<FoldItem> {
     let mut shorter = Vec::with_capacity(items.len());
     let mut rest = items;
     while let [first, after @ ..] = rest {
@@ -70,10 +70,10 @@ fn with_rules(items: &[Item], rule_of: &FxHashMap<Pair, Item>) -> Vec<Item> {
 }
 
 /// Sequences without the rules that only one place uses, since they became part of larger ones.
-fn inlined(sequences: Vec<Vec<Item>>, root: usize) -> Folded {
+fn inlined(sequences: Vec<Vec<FoldItem>>, root: usize) -> Folded {
     let folded = Folded::ordered(sequences, root);
     let uses = folded.uses();
-    let mut written: Vec<Vec<Item>> = Vec::with_capacity(folded.sequences.len());
+    let mut written: Vec<Vec<FoldItem>> = Vec::with_capacity(folded.sequences.len());
     for items in &folded.sequences {
         let items = rewritten(items, &uses, &mut written);
         written.push(items);
@@ -83,7 +83,7 @@ fn inlined(sequences: Vec<Vec<Item>>, root: usize) -> Folded {
 }
 
 /// Items with the rules that are used once in their place, and without bodies that are a single item themselves.
-fn rewritten(items: &[Item], uses: &[usize], written: &mut [Vec<Item>]) -> Vec<Item> {
+fn rewritten(items: &[FoldItem], uses: &[usize], written: &mut [Vec<FoldItem>]) -> Vec<FoldItem> {
     let mut all = Vec::with_capacity(items.len());
     for &item in items {
         match item.body() {
@@ -91,7 +91,7 @@ fn rewritten(items: &[Item], uses: &[usize], written: &mut [Vec<Item>]) -> Vec<I
             body => {
                 let only = body.and_then(|body| written[body].as_slice().first().filter(|_| written[body].len() == 1));
                 let rounds = only.and_then(|only| only.count.checked_mul(item.count));
-                all.push(only.zip(rounds).map_or(item, |(only, count)| Item { count, ..*only }));
+                all.push(only.zip(rounds).map_or(item, |(only, count)| FoldItem { count, ..*only }));
             }
         }
     }

@@ -3,7 +3,7 @@
 use ptmem_base::interner::Interner;
 use rustc_hash::FxHashMap;
 
-use super::{Folded, Item, Unit, index};
+use super::{FoldItem, FoldRound, Folded, index};
 
 /// The most places that are tried as the start of a repetition, per item.
 const MOST_CANDIDATES: usize = 8;
@@ -13,10 +13,10 @@ const BASE: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Folds the loops of a sequence. `None` where more than `most` items would be left.
 pub(super) fn fold(symbols: &[u32], most: usize) -> Option<Folded> {
-    let mut folder = Folder { hashes: vec![0], powers: vec![1], ..Folder::default() };
+    let mut folder = SequenceFolder { hashes: vec![0], powers: vec![1], ..SequenceFolder::default() };
     // Most loops are of one symbol: they need no search.
     for run in symbols.chunk_by(|a, b| a == b) {
-        folder.append(Item { unit: Unit::Symbol(run[0]), count: run.len() as u64 });
+        folder.append(FoldItem { unit: FoldRound::Symbol(run[0]), count: run.len() as u64 });
         while folder.next_round() || folder.second_round() {}
         if folder.out.len() + folder.in_bodies > most {
             return None;
@@ -29,26 +29,26 @@ pub(super) fn fold(symbols: &[u32], most: usize) -> Option<Folded> {
 
 /// The sequence folded so far.
 #[derive(Debug, Default)]
-struct Folder {
-    out: Vec<Item>,
+struct SequenceFolder {
+    out: Vec<FoldItem>,
     /// For each item the latest equal one before it.
     earlier: Vec<Option<u32>>,
     /// The last of equal items.
-    last: FxHashMap<Item, u32>,
+    last: FxHashMap<FoldItem, u32>,
     /// A hash of the items before each place.
     hashes: Vec<u64>,
     powers: Vec<u64>,
     /// The places of loops by the length that the sequence has when one more round of them is complete.
     due: FxHashMap<usize, Vec<u32>>,
-    bodies: Interner<Vec<Item>>,
+    bodies: Interner<Vec<FoldItem>>,
     /// A hash of each body.
     body_hashes: Vec<u64>,
     /// Number of their items.
     in_bodies: usize,
 }
 
-impl Folder {
-    fn append(&mut self, item: Item) {
+impl SequenceFolder {
+    fn append(&mut self, item: FoldItem) {
         let at = self.out.len();
         self.hashes.push(chained(self.hashes[at], item));
         if self.powers.len() < self.hashes.len() {
@@ -90,11 +90,11 @@ impl Folder {
     }
 
     /// The loop of which another round is complete, with that round.
-    fn complete_loop(&self) -> Option<(usize, Item)> {
+    fn complete_loop(&self) -> Option<(usize, FoldItem)> {
         let end = self.out.len();
         self.due.get(&end)?.iter().rev().find_map(|&at| {
             let item = self.out[at as usize];
-            let more = Item { count: item.count.checked_add(1)?, ..item };
+            let more = FoldItem { count: item.count.checked_add(1)?, ..item };
             let from = at as usize + 1;
             let body = item.body()?;
             let is_round =
@@ -118,8 +118,8 @@ impl Folder {
                 let items = self.out[middle..].to_vec();
                 self.cut(start);
                 let folded = match items[..] {
-                    [one] => Item { count: one.count * 2, ..one },
-                    _ => Item { unit: Unit::Body(self.body(&items)), count: 2 },
+                    [one] => FoldItem { count: one.count * 2, ..one },
+                    _ => FoldItem { unit: FoldRound::Body(self.body(&items)), count: 2 },
                 };
                 self.append(folded);
                 return true;
@@ -129,8 +129,8 @@ impl Folder {
         false
     }
 
-    fn body(&mut self, items: &[Item]) -> u32 {
-        let body = self.bodies.intern(items, <[Item]>::to_vec);
+    fn body(&mut self, items: &[FoldItem]) -> u32 {
+        let body = self.bodies.intern(items, <[FoldItem]>::to_vec);
         if body == self.body_hashes.len() {
             self.body_hashes.push(items.iter().fold(0, |hash, &item| chained(hash, item)));
             self.in_bodies += items.len();
@@ -140,10 +140,10 @@ impl Folder {
 }
 
 /// A hash of items, with one more.
-fn chained(hash: u64, item: Item) -> u64 {
+fn chained(hash: u64, item: FoldItem) -> u64 {
     let unit = match item.unit {
-        Unit::Symbol(symbol) => u64::from(symbol) << 1,
-        Unit::Body(body) => u64::from(body) << 1 | 1,
+        FoldRound::Symbol(symbol) => u64::from(symbol) << 1,
+        FoldRound::Body(body) => u64::from(body) << 1 | 1,
     };
     let mixed = unit.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ item.count.wrapping_mul(BASE);
     hash.wrapping_mul(BASE).wrapping_add((mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9))

@@ -8,11 +8,11 @@ fn symbols(text: &str) -> Vec<u32> {
 }
 
 /// Items as letters, with the bodies in brackets.
-fn written(folded: &Folded, items: &[Item]) -> String {
-    let words = items.iter().map(|&Item { unit, count }| {
+fn written(folded: &Folded, items: &[FoldItem]) -> String {
+    let words = items.iter().map(|&FoldItem { unit, count }| {
         let word = match unit {
-            Unit::Symbol(symbol) => char::from(b'a' + u8::try_from(symbol).unwrap()).to_string(),
-            Unit::Body(body) => format!("({})", written(folded, &folded.sequences[body as usize])),
+            FoldRound::Symbol(symbol) => char::from(b'a' + u8::try_from(symbol).unwrap()).to_string(),
+            FoldRound::Body(body) => format!("({})", written(folded, &folded.sequences[body as usize])),
         };
         if count == 1 { word } else { format!("{word}*{count}") }
     });

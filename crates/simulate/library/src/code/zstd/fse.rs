@@ -6,35 +6,35 @@ use alloc::vec::Vec;
 use super::bits::{Backward, Forward};
 
 #[derive(Clone, Copy, Default)]
-struct Entry {
+struct FseEntry {
     symbol: u8,
     bits: u8,
     base: u16,
 }
 
 #[derive(Clone)]
-pub(super) struct Table {
+pub(super) struct FseTable {
     log: u32,
-    entries: Vec<Entry>,
+    entries: Vec<FseEntry>,
 }
 
 /// Symbols with their shares of the states, as a stream describes them, and the bytes that the description takes.
-pub(super) struct Description {
-    pub(super) table: Table,
+pub(super) struct FseDescription {
+    pub(super) table: FseTable,
     pub(super) bytes: usize,
 }
 
-impl Table {
+impl FseTable {
     /// The table that has one symbol, which takes no bits.
     pub(super) fn single(symbol: u8) -> Self {
-        Self { log: 0, entries: vec![Entry { symbol, bits: 0, base: 0 }] }
+        Self { log: 0, entries: vec![FseEntry { symbol, bits: 0, base: 0 }] }
     }
 
     /// Spreads symbols over the states of a table of `1 << log`: each as often as its share says, one of share -1 once
     /// at the end.
     pub(super) fn from_shares(shares: &[i16], log: u32) -> Option<Self> {
         let size = 1_usize << log;
-        let mut entries = vec![Entry::default(); size];
+        let mut entries = vec![FseEntry::default(); size];
         let mut next: Vec<u32> = shares.iter().map(|&share| u32::from(share.unsigned_abs())).collect();
         let mut end = size;
         for (symbol, _) in shares.iter().enumerate().filter(|(_, share)| **share == -1) {
@@ -63,7 +63,7 @@ impl Table {
     }
 
     /// Reads a description of at most `most_symbols` symbols in at most `1 << most_log` states.
-    pub(super) fn read(bytes: &[u8], most_symbols: usize, most_log: u32) -> Option<Description> {
+    pub(super) fn read(bytes: &[u8], most_symbols: usize, most_log: u32) -> Option<FseDescription> {
         let mut stream = Forward::new(bytes);
         let log = stream.take(4)? + 5;
         if log > most_log {
@@ -81,7 +81,7 @@ impl Table {
         }
         let complete = left == 0 && shares.len() <= most_symbols;
         let table = if complete { Self::from_shares(&shares, log)? } else { return None };
-        Some(Description { table, bytes: stream.bytes_read() })
+        Some(FseDescription { table, bytes: stream.bytes_read() })
     }
 
     /// The first state of a stream.

@@ -7,15 +7,15 @@ use super::bits::Backward;
 use super::fse;
 
 #[derive(Clone, Copy, Default)]
-struct Entry {
+struct HuffmanEntry {
     symbol: u8,
     bits: u8,
 }
 
 /// Symbols by the next bits of a stream.
-pub(super) struct Table {
+pub(super) struct HuffmanTable {
     log: u32,
-    entries: Vec<Entry>,
+    entries: Vec<HuffmanEntry>,
 }
 
 /// Longest code.
@@ -24,23 +24,26 @@ const MOST_BITS: u32 = 11;
 const WEIGHT_LOG: u32 = 6;
 
 /// A table with the bytes that its description takes.
-pub(super) struct Description {
-    pub(super) table: Table,
+pub(super) struct HuffmanDescription {
+    pub(super) table: HuffmanTable,
     pub(super) bytes: usize,
 }
 
-impl Table {
-    pub(super) fn read(bytes: &[u8]) -> Option<Description> {
+impl HuffmanTable {
+    pub(super) fn read(bytes: &[u8]) -> Option<HuffmanDescription> {
         let (&header, rest) = bytes.split_first()?;
         let header = usize::from(header);
         if header < 128 {
             let weights = read_weights(rest.get(..header)?)?;
-            return Some(Description { table: Self::from_weights(weights)?, bytes: 1 + header });
+            return Some(HuffmanDescription { table: Self::from_weights(weights)?, bytes: 1 + header });
         }
         // Two weights a byte, the first in the higher half.
         let count = header - 127;
         let halves = rest.get(..count.div_ceil(2))?.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        Some(Description { table: Self::from_weights(halves.take(count).collect())?, bytes: 1 + count.div_ceil(2) })
+        Some(HuffmanDescription {
+            table: Self::from_weights(halves.take(count).collect())?,
+            bytes: 1 + count.div_ceil(2),
+        })
     }
 
     /// Makes the table of the weights of all symbols but the last, whose weight fills what is left.
@@ -52,13 +55,13 @@ impl Table {
             return None;
         }
         weights.push(rest.ilog2() as u8 + 1);
-        let mut entries = vec![Entry::default(); 1 << log];
+        let mut entries = vec![HuffmanEntry::default(); 1 << log];
         let mut at = 0;
         for weight in 1..=log as u8 + 1 {
             for (symbol, _) in weights.iter().enumerate().filter(|(_, own)| **own == weight) {
                 let end = at + (1_usize << (weight - 1));
                 let bits = log as u8 + 1 - weight;
-                entries.get_mut(at..end)?.fill(Entry { symbol: u8::try_from(symbol).ok()?, bits });
+                entries.get_mut(at..end)?.fill(HuffmanEntry { symbol: u8::try_from(symbol).ok()?, bits });
                 at = end;
             }
         }
@@ -82,7 +85,7 @@ impl Table {
 
 /// Reads weights that two states of one table take turns to write.
 fn read_weights(bytes: &[u8]) -> Option<Vec<u8>> {
-    let fse::Description { table, bytes: length } = fse::Table::read(bytes, 16, WEIGHT_LOG)?;
+    let fse::FseDescription { table, bytes: length } = fse::FseTable::read(bytes, 16, WEIGHT_LOG)?;
     let mut stream = Backward::new(bytes.get(length..)?)?;
     let mut current = table.start(&mut stream);
     let mut other = table.start(&mut stream);

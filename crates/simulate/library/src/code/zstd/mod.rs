@@ -8,8 +8,8 @@ mod sequences;
 
 use alloc::vec::Vec;
 
-use reader::Reader;
-use sequences::{Recent, Tables};
+use reader::BitReader;
+use sequences::{Recent, SequenceTables};
 
 const MAGIC: usize = 0xFD2F_B528;
 /// Most bytes that one block gives.
@@ -17,9 +17,9 @@ const LARGEST_BLOCK: usize = 1 << 17;
 
 /// Decompresses one frame of at most `size` bytes. `None` if it is invalid.
 pub(crate) fn unpack(bytes: &[u8], size: usize) -> Option<Vec<u8>> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = BitReader::new(bytes);
     read_frame_header(&mut reader)?;
-    let mut frame = Frame::default();
+    let mut frame = CarriedState::default();
     let mut output = Vec::new();
     loop {
         let header = reader.number(3)?;
@@ -40,7 +40,7 @@ pub(crate) fn unpack(bytes: &[u8], size: usize) -> Option<Vec<u8>> {
 }
 
 /// Passes the header of a frame: its sizes are known to the caller.
-fn read_frame_header(reader: &mut Reader<'_>) -> Option<()> {
+fn read_frame_header(reader: &mut BitReader<'_>) -> Option<()> {
     if reader.number(4)? != MAGIC {
         return None;
     }
@@ -54,9 +54,9 @@ fn read_frame_header(reader: &mut Reader<'_>) -> Option<()> {
 
 /// State that a block can take over from the one before.
 #[derive(Default)]
-struct Frame {
-    huffman: Option<huffman::Table>,
-    tables: Tables,
+struct CarriedState {
+    huffman: Option<huffman::HuffmanTable>,
+    tables: SequenceTables,
     recent: Recent,
 }
 
@@ -69,7 +69,7 @@ struct Literals {
 }
 
 impl Literals {
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(reader: &mut BitReader<'_>) -> Option<Self> {
         let first = *reader.rest().first()?;
         let kind = first & 3;
         let format = first >> 2 & 3;
@@ -86,9 +86,9 @@ impl Literals {
     }
 }
 
-impl Frame {
+impl CarriedState {
     fn unpack_block(&mut self, block: &[u8], output: &mut Vec<u8>) -> Option<()> {
-        let mut reader = Reader::new(block);
+        let mut reader = BitReader::new(block);
         let header = Literals::read(&mut reader)?;
         let packed = reader.take(header.packed)?;
         let literals = match header.kind {
@@ -103,7 +103,7 @@ impl Frame {
     /// Unpacks literals in Huffman's code: with a table of their own (kind 2) or the last (kind 3).
     fn unpack_literals(&mut self, header: &Literals, mut packed: &[u8]) -> Option<Vec<u8>> {
         if header.kind == 2 {
-            let description = huffman::Table::read(packed)?;
+            let description = huffman::HuffmanTable::read(packed)?;
             packed = packed.get(description.bytes..)?;
             self.huffman = Some(description.table);
         }
@@ -113,7 +113,7 @@ impl Frame {
             table.decode(packed, header.size, &mut literals)?;
             return Some(literals);
         }
-        let mut reader = Reader::new(packed);
+        let mut reader = BitReader::new(packed);
         let lengths = [reader.number(2)?, reader.number(2)?, reader.number(2)?];
         let of_each = header.size.div_ceil(4);
         for length in lengths {

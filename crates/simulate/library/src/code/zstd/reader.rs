@@ -2,9 +2,9 @@
 
 use crate::little_endian;
 
-pub(super) struct Reader<'a>(&'a [u8]);
+pub(super) struct BitReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> BitReader<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use super::LARGEST_BLOCK;
 use super::bits::Backward;
-use super::fse::Table;
-use super::reader::Reader;
+use super::fse::FseTable;
+use super::reader::BitReader;
 
 const LITERAL_SHARES: [i16; 36] =
     [4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1, -1];
@@ -66,10 +66,10 @@ const MATCH_CODES: [(u32, u32); 21] = [
 
 /// Tables of the three numbers of a sequence, which a block can take over from the one before.
 #[derive(Default)]
-pub(super) struct Tables {
-    literals: Option<Table>,
-    offsets: Option<Table>,
-    matches: Option<Table>,
+pub(super) struct SequenceTables {
+    literals: Option<FseTable>,
+    offsets: Option<FseTable>,
+    matches: Option<FseTable>,
 }
 
 /// Offsets that were used last.
@@ -100,28 +100,28 @@ impl Recent {
 }
 
 /// One kind of numbers: the symbols and states it can have, and its usual shares.
-struct Kind {
+struct NumberKind {
     symbols: usize,
     most_log: u32,
     shares: &'static [i16],
     log: u32,
 }
 
-const LITERALS: Kind = Kind { symbols: 36, most_log: 9, shares: &LITERAL_SHARES, log: 6 };
-const OFFSETS: Kind = Kind { symbols: 32, most_log: 8, shares: &OFFSET_SHARES, log: 5 };
-const MATCHES: Kind = Kind { symbols: 53, most_log: 9, shares: &MATCH_SHARES, log: 6 };
+const LITERALS: NumberKind = NumberKind { symbols: 36, most_log: 9, shares: &LITERAL_SHARES, log: 6 };
+const OFFSETS: NumberKind = NumberKind { symbols: 32, most_log: 8, shares: &OFFSET_SHARES, log: 5 };
+const MATCHES: NumberKind = NumberKind { symbols: 53, most_log: 9, shares: &MATCH_SHARES, log: 6 };
 
 /// Makes the table that a mode asks for: the usual one, that of a single symbol, one that is described here, or the
 /// last.
-fn choose(mode: u8, kind: &Kind, reader: &mut Reader<'_>, table: &mut Option<Table>) -> Option<()> {
+fn choose(mode: u8, kind: &NumberKind, reader: &mut BitReader<'_>, table: &mut Option<FseTable>) -> Option<()> {
     match mode & 3 {
-        0 => *table = Some(Table::from_shares(kind.shares, kind.log)?),
+        0 => *table = Some(FseTable::from_shares(kind.shares, kind.log)?),
         1 => {
             let symbol = reader.byte()?;
-            *table = (usize::from(symbol) < kind.symbols).then(|| Table::single(symbol));
+            *table = (usize::from(symbol) < kind.symbols).then(|| FseTable::single(symbol));
         }
         2 => {
-            let description = Table::read(reader.rest(), kind.symbols, kind.most_log)?;
+            let description = FseTable::read(reader.rest(), kind.symbols, kind.most_log)?;
             reader.take(description.bytes)?;
             *table = Some(description.table);
         }
@@ -130,7 +130,7 @@ fn choose(mode: u8, kind: &Kind, reader: &mut Reader<'_>, table: &mut Option<Tab
     table.is_some().then_some(())
 }
 
-fn read_count(reader: &mut Reader<'_>) -> Option<usize> {
+fn read_count(reader: &mut BitReader<'_>) -> Option<usize> {
     let first = usize::from(reader.byte()?);
     Some(match first {
         ..=127 => first,
@@ -150,11 +150,11 @@ fn length(code: u8, codes: &[(u32, u32)], first: usize, added: usize, stream: &m
 pub(super) fn run(
     bytes: &[u8],
     literals: &[u8],
-    tables: &mut Tables,
+    tables: &mut SequenceTables,
     recent: &mut Recent,
     output: &mut Vec<u8>,
 ) -> Option<()> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = BitReader::new(bytes);
     let count = read_count(&mut reader)?;
     if count == 0 {
         output.extend_from_slice(literals);
@@ -164,7 +164,8 @@ pub(super) fn run(
     choose(modes >> 6, &LITERALS, &mut reader, &mut tables.literals)?;
     choose(modes >> 4, &OFFSETS, &mut reader, &mut tables.offsets)?;
     choose(modes >> 2, &MATCHES, &mut reader, &mut tables.matches)?;
-    let Tables { literals: Some(of_literals), offsets: Some(of_offsets), matches: Some(of_matches) } = tables else {
+    let SequenceTables { literals: Some(of_literals), offsets: Some(of_offsets), matches: Some(of_matches) } = tables
+    else {
         return None;
     };
     let mut stream = Backward::new(reader.rest())?;

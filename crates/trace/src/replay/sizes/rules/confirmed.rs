@@ -1,8 +1,8 @@
 //! The settings that the decisions of the allocator confirm.
 
 use super::super::super::Position;
-use super::super::super::rounding::{self, LARGE_BUFFER, Pool, SMALL_SIZE};
-use super::{Decision, Rules, Source};
+use super::super::super::rounding::{self, LARGE_BUFFER, SMALL_SIZE, SplitRule};
+use super::{Decision, KnownSettings, SettingsSource};
 
 /// The settings confirmed so far, while decisions are processed in their order.
 ///
@@ -30,7 +30,7 @@ pub(in crate::replay::sizes) struct Extent {
 
 impl Confirmed {
     /// Before the first event, once everything is learnt about the rules.
-    pub(in crate::replay::sizes) fn at_start(rules: &Rules) -> Self {
+    pub(in crate::replay::sizes) fn at_start(rules: &KnownSettings) -> Self {
         let mut confirmed = Self::default();
         // Settings that a file does not state are taken to have held all the time.
         if rules.are_assumed() && !rules.switches_unstated() {
@@ -40,8 +40,8 @@ impl Confirmed {
         }
         if !rules.are_contradicted() && !rules.may_switch_back() {
             confirmed.roundings = match rules.source {
-                Source::Assumed => rules.roundings_out,
-                Source::Certain | Source::Dump => [rules.confirms_rounding; rounding::ROUNDINGS],
+                SettingsSource::Assumed => rules.roundings_out,
+                SettingsSource::Certain | SettingsSource::Dump => [rules.confirms_rounding; rounding::ROUNDINGS],
             };
         }
         confirmed.roundings[rounding::UNROUNDED] |= rules.roundings_out[rounding::UNROUNDED];
@@ -50,15 +50,21 @@ impl Confirmed {
 
     /// True if decisions can confirm anything that is in doubt.
     #[inline]
-    pub(in crate::replay::sizes) fn can_learn(rules: &Rules) -> bool {
-        let is_stated = rules.source != Source::Assumed && !rules.settings.given;
+    pub(in crate::replay::sizes) fn can_learn(rules: &KnownSettings) -> bool {
+        let is_stated = rules.source != SettingsSource::Assumed && !rules.settings.given;
         is_stated && rules.is_open() && !rules.may_switch_back()
     }
 
     /// Notes a decision whose size is known, and as the rules give it. Only where it [`can_learn`](Self::can_learn).
-    pub(in crate::replay::sizes) fn note(&mut self, rules: &Rules, decision: Decision, actual: u64, at: Position) {
+    pub(in crate::replay::sizes) fn note(
+        &mut self,
+        rules: &KnownSettings,
+        decision: Decision,
+        actual: u64,
+        at: Position,
+    ) {
         let Decision { requested, room, pool, .. } = decision;
-        let is_small = pool == Pool::Small || decision.least <= SMALL_SIZE;
+        let is_small = pool == SplitRule::Small || decision.least <= SMALL_SIZE;
         let is_rounding_known = self.roundings == [true; rounding::ROUNDINGS];
         if !is_later(rules, at) || (is_small && is_rounding_known) {
             return;
@@ -86,14 +92,14 @@ impl Confirmed {
     }
 
     /// True if a decision was made while segments were of the stated kind.
-    fn is_kind_known(&self, rules: &Rules, decision: Decision, at: Position) -> bool {
+    fn is_kind_known(&self, rules: &KnownSettings, decision: Decision, at: Position) -> bool {
         is_shown_by_place(rules, decision, at)
             || (!rules.settings.given && !rules.may_switch_back())
                 && (self.expandable || (!rules.are_assumed() && is_shown_by_segments(rules, decision, at)))
     }
 
     /// True if whether a block was split follows from the stated settings alone.
-    fn is_certain(&self, rules: &Rules, decision: Decision, at: Position) -> bool {
+    fn is_certain(&self, rules: &KnownSettings, decision: Decision, at: Position) -> bool {
         if !rules.is_open() {
             return true;
         }
@@ -106,7 +112,7 @@ impl Confirmed {
     }
 
     /// Sizes that a request may have been rounded to besides that of the stated settings.
-    fn others(&self, rules: &Rules, decision: Decision) -> impl Iterator<Item = u64> {
+    fn others(&self, rules: &KnownSettings, decision: Decision) -> impl Iterator<Item = u64> {
         let is_open = rules.is_open();
         let kinds = self.roundings.iter().enumerate().filter(move |&(_, &is_out)| is_open && !is_out);
         let others = kinds.filter_map(move |(kind, _)| rounding::round_by(decision.requested, kind));
@@ -117,7 +123,7 @@ impl Confirmed {
     /// the history may have been anything up to the room.
     pub(in crate::replay::sizes) fn extent(
         &self,
-        rules: &Rules,
+        rules: &KnownSettings,
         decision: Decision,
         size: u64,
         at: Position,
@@ -142,18 +148,18 @@ impl Confirmed {
 
 /// True if a decision was made while segments were expandable, as the stated settings say: otherwise the allocator
 /// takes no free block of an expandable segment.
-fn is_shown_by_place(rules: &Rules, decision: Decision, at: Position) -> bool {
-    rules.settings.expandable_segments && decision.pool == Pool::Expandable && at != Position::START
+fn is_shown_by_place(rules: &KnownSettings, decision: Decision, at: Position) -> bool {
+    rules.settings.expandable_segments && decision.pool == SplitRule::Expandable && at != Position::START
 }
 
 /// True if a decision was made after a segment that is expandable, or not, as the stated settings say.
-fn is_shown_by_segments(rules: &Rules, decision: Decision, at: Position) -> bool {
+fn is_shown_by_segments(rules: &KnownSettings, decision: Decision, at: Position) -> bool {
     let Some(since) = rules.segments_agree_since else { return false };
     // Blocks that are older than the history may be older than the segment as well, unless they are in a segment of its
     // kind.
     let is_of_start = since == at
         && if rules.settings.expandable_segments {
-            decision.pool == Pool::Expandable
+            decision.pool == SplitRule::Expandable
         } else {
             !rules.starts_with_pools
         };
@@ -161,6 +167,6 @@ fn is_shown_by_segments(rules: &Rules, decision: Decision, at: Position) -> bool
 }
 
 /// True if a decision was made after the last one that contradicts the stated settings.
-fn is_later(rules: &Rules, at: Position) -> bool {
+fn is_later(rules: &KnownSettings, at: Position) -> bool {
     rules.contradicted.is_none_or(|latest| latest < at)
 }

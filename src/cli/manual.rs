@@ -1,4 +1,4 @@
-//! Words for a shell, `ptmem completions` and `ptmem man`.
+//! `ptmem completions` and `ptmem man`.
 
 use std::process::ExitCode;
 
@@ -33,24 +33,4 @@ fn man_page(command: Option<&str>) -> Result<String> {
     let mut text = Vec::new();
     clap_mangen::Man::new(page).render(&mut text)?;
     Ok(String::from_utf8(text)?)
-}
-
-/// A path or a name as it is typed in a shell.
-pub(super) fn word(text: &str) -> String {
-    if !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "/._-+,:=@%".contains(c)) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_quoted_where_a_shell_would_split_them() {
-        assert_eq!(word("a/b-1.pkl"), "a/b-1.pkl");
-        assert_eq!(word("a b's.pkl"), "'a b'\\''s.pkl'");
-    }
 }
