@@ -34,6 +34,8 @@ mod show;
 mod simulate;
 mod sources;
 mod surroundings;
+#[cfg(unix)]
+mod tool_environment;
 
 use std::env;
 use std::ffi::OsString;
@@ -52,6 +54,8 @@ const COULD_NOT_RUN: u8 = 2;
 
 /// Carries out the command line of this process.
 pub(crate) fn run() -> ExitCode {
+    #[cfg(unix)]
+    tool_environment::stand_back();
     let words: Vec<OsString> = env::args_os().collect();
     let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
