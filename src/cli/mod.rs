@@ -36,6 +36,8 @@ mod show;
 mod simulate;
 mod sources;
 mod surroundings;
+#[cfg(unix)]
+mod tool_environment;
 pub(crate) mod words;
 
 use std::env;
@@ -51,6 +53,8 @@ use exit::COULD_NOT_RUN;
 
 /// Carries out the command line of this process.
 pub(crate) fn run() -> ExitCode {
+    #[cfg(unix)]
+    tool_environment::stand_back();
     let words: Vec<OsString> = env::args_os().collect();
     let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,

@@ -315,6 +315,26 @@ fn a_working_tree_that_fails_has_no_verdict() {
     assert!(text(&output.stderr).contains("ptmem gate -- python train.py"), "{}", text(&output.stderr));
 }
 
+/// uv may have to download the version.
+#[cfg(unix)]
+#[test]
+fn an_environment_that_cannot_be_made_is_named_with_its_python() {
+    let checkout = Checkout::new("before.pkl");
+    checkout.write(
+        "ptmem.toml",
+        "[gate.train]\ninstall = \"true\"\npython = \"3.10\"\nrecord = \"sh run.sh\"\ngpu = \"real\"\n",
+    );
+    checkout.write("bin/uv", "#!/bin/sh\necho 'cause: error resolving DNS' >&2\nexit 2\n");
+    fs::set_permissions(checkout.root().join("bin/uv"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", checkout.root().join("bin").display(), std::env::var("PATH").unwrap());
+    let output = checkout.command(&[]).env("PATH", path).output().unwrap();
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains("no virtual environment of Python 3.10 can be made: cause: error resolving DNS"),
+        "{stderr}"
+    );
+}
+
 /// Data folders are ignored by nearly every repository.
 #[test]
 fn a_base_that_fails_for_want_of_ignored_files_says_so() {

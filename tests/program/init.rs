@@ -410,7 +410,7 @@ mod tries {
     use super::*;
     use crate::support::tool::{git, python};
 
-    /// What init says with a Python on the path.
+    /// What init says with a Python on the path, whose folder is also that of the user.
     fn tried(files: &[(&str, &str)], python: PathBuf) -> (String, Vec<(String, Recording)>) {
         let place = tempfile::tempdir().unwrap();
         git(place.path(), &["init", "--quiet"]);
@@ -418,9 +418,10 @@ mod tries {
             fs::write(place.path().join(name), content).unwrap();
         }
         let others = env::var_os("PATH").unwrap_or_default();
-        let path = env::join_paths([python].into_iter().chain(env::split_paths(&others))).unwrap();
+        let path = env::join_paths([python.clone()].into_iter().chain(env::split_paths(&others))).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
-        let output = command.arg("init").current_dir(place.path()).env("PATH", path).output().unwrap();
+        command.arg("init").current_dir(place.path()).env("PATH", path);
+        let output = command.envs([("HOME", &python), ("XDG_CACHE_HOME", &python)]).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         (text(&output.stdout), gates(place.path()))
     }
@@ -428,12 +429,28 @@ mod tries {
     /// A folder with a Python that seems to have PyTorch, and fails as the programs that it runs say, once it finds the modules of the
     /// repository.
     fn fake(place: &TempDir) -> PathBuf {
-        let path = place.path().join("python");
         let finds = "case :$PYTHONPATH: in *:\"$PWD\":*) ;; *) echo \"ModuleNotFoundError: No module named 'own'\" >&2; exit 1 ;; esac";
-        let says = "grep '^# ' \"$1\" | cut -c 3- >&2\nexit 1";
-        fs::write(&path, format!("#!/bin/sh\n[ \"$1\" = -c ] && exit 0\n{finds}\n{says}\n")).unwrap();
+        seeming(place, &format!("{finds}\ngrep '^# ' \"$1\" | cut -c 3- >&2\nexit 1"))
+    }
+
+    /// A folder with a Python that seems to have PyTorch, and does what a script says with programs.
+    fn seeming(place: &TempDir, script: &str) -> PathBuf {
+        let path = place.path().join("python");
+        let looks = "[ \"$1\" = -c ] && echo \"$0\" && echo \"$HOME/.local\" && exit 0";
+        fs::write(&path, format!("#!/bin/sh\n{looks}\n{script}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         place.path().to_owned()
+    }
+
+    #[test]
+    fn a_program_that_is_tried_has_a_home_of_its_own_and_the_packages_of_the_user() {
+        let place = tempfile::tempdir().unwrap();
+        let says = "touch \"$HOME/left\" \"$TMPDIR/left\"\necho \"packages in $PYTHONUSERBASE, cache $XDG_CACHE_HOME\" >&2\nexit 1";
+        let home = seeming(&place, says);
+        let told = tried(&[TRAIN], home.clone()).0;
+        assert!(told.contains(&format!("not recorded: packages in {}/.local, cache)", home.display())), "{told}");
+        let left: Vec<_> = fs::read_dir(&home).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["python"], "{told}");
     }
 
     #[test]

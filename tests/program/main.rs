@@ -49,5 +49,7 @@ mod source;
 mod statements;
 mod stored;
 mod terminal;
+#[cfg(all(target_os = "linux", feature = "simulate"))]
+mod tool_environment;
 mod trust;
 mod watched;

@@ -44,7 +44,8 @@ impl Environment<'_> {
         };
         if made.code != 0 {
             let words = last_lines(log);
-            return Ok(Err(Failure::Command(format!("install: no virtual environment can be made{words}"))));
+            let version = self.python.map(|version| format!(" of Python {version}")).unwrap_or_default();
+            return Ok(Err(Failure::Command(format!("install: no virtual environment{version} can be made{words}"))));
         }
         let mut command = Command::new(script.first().map_or(OsStr::new(""), |word| word));
         command.args(script.iter().skip(1)).current_dir(folder).envs(self.variables()?);

@@ -134,9 +134,12 @@ fn is_elsewhere(code: i32, text: &str) -> bool {
 /// What to do about a module that is not installed.
 fn missing_module(text: &str) -> String {
     let module = text.lines().rev().find_map(|line| line.trim().strip_prefix(NO_MODULE)?.split(['\'', '.']).next());
-    module
-        .map(|module| format!("; install it (a package may be called otherwise): ptmem pip install {module}"))
-        .unwrap_or_default()
+    match module {
+        // Packages of before 2026 need it and do not say so: an environment had it.
+        Some("pkg_resources") => "; setuptools has it before 81: ptmem pip install 'setuptools<81'".to_owned(),
+        Some(name) => format!("; install it (a package may be called otherwise): ptmem pip install {name}"),
+        None => String::new(),
+    }
 }
 
 /// Why a command that succeeded has no recording.
@@ -194,6 +197,15 @@ fn printable_line(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_module_that_is_missing_is_named_with_what_installs_it() {
+        for (name, package) in [("einops.layers", "einops"), ("pkg_resources", "'setuptools<81'")] {
+            let told = missing_module(&format!("Traceback\nModuleNotFoundError: No module named '{name}'\n"));
+            assert!(told.ends_with(&format!(": ptmem pip install {package}")), "{told}");
+        }
+        assert_eq!(missing_module("KeyError: 'x'\n"), "");
+    }
 
     #[test]
     fn the_last_words_name_the_exception() {

@@ -1,7 +1,9 @@
 //! Tries programs on a simulated GPU, in a copy of the working tree.
 
+use std::env;
+use std::ffi::OsString;
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -9,7 +11,7 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use super::programs::{FoundProgram, Obstacle, ProgramKind};
-use crate::cli::checkout::own_packages;
+use crate::cli::checkout::{own_packages, paths_of};
 use crate::cli::output::print_note;
 
 /// Seconds after which a program that is tried is ended.
@@ -21,23 +23,50 @@ const TIMED_OUT: i32 = 124;
 /// Maximum number of programs that are tried.
 const MOST: usize = 6;
 
-/// Looks for PyTorch without its libraries, which may only be there on a simulated GPU.
-const HAS_PYTORCH: &str = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)";
+/// Looks for PyTorch without its libraries, which may only be there on a simulated GPU, and says what Python finds by the home folder.
+const LOOKS: &str = "import importlib.util, site, sys
+sys.exit(1) if importlib.util.find_spec('torch') is None else print(sys.executable, site.getuserbase(), sep='\\n')";
 
-/// Whether programs can be tried: where GPUs can be simulated and the Python on the path has PyTorch.
-pub(super) fn is_possible() -> bool {
-    let mut python = Command::new("python");
-    let output = python.args(["-c", HAS_PYTORCH]).stdin(Stdio::null()).output();
-    cfg!(all(feature = "simulate", target_os = "linux")) && output.is_ok_and(|output| output.status.success())
+/// A Python with PyTorch, which is found in the same way from another home folder.
+#[derive(Debug)]
+pub(super) struct Interpreter {
+    /// Its folder: the Python on the path may be a script that asks the home folder for one.
+    folder: PathBuf,
+    /// The folder of the packages that were installed for the user alone.
+    user: OsString,
+}
+
+impl Interpreter {
+    /// The Python on the path, where programs can be tried: where GPUs can be simulated and it has PyTorch.
+    pub(super) fn found() -> Option<Self> {
+        let output = Command::new("python").args(["-c", LOOKS]).stdin(Stdio::null()).output().ok()?;
+        let is_possible = cfg!(all(feature = "simulate", target_os = "linux")) && output.status.success();
+        let text = String::from_utf8(output.stdout).ok().filter(|_| is_possible)?;
+        let (program, user) = text.trim_end().split_once('\n')?;
+        Some(Self { folder: Path::new(program).parent()?.to_owned(), user: user.into() })
+    }
+
+    /// Gives a program a home folder of its own, so that it changes nothing of the user's and is logged in nowhere, as in CI. What the
+    /// environment names stays: `HF_HOME` is a folder that the user has chosen.
+    fn at_home(&self, home: &Path, command: &mut Command) -> Result<()> {
+        let temporary = home.join("tmp");
+        fs::create_dir_all(&temporary)?;
+        let paths = env::join_paths([self.folder.clone()].into_iter().chain(paths_of("PATH"))).context("PATH")?;
+        command.env("HOME", home).env("TMPDIR", temporary).env("PYTHONUSERBASE", &self.user).env("PATH", paths);
+        for name in ["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"] {
+            command.env_remove(name);
+        }
+        Ok(())
+    }
 }
 
 /// Tries programs in their order until `enough` have recorded.
-pub(super) fn all(root: &Path, programs: &mut [FoundProgram], enough: usize) -> Result<()> {
+pub(super) fn all(python: &Interpreter, root: &Path, programs: &mut [FoundProgram], enough: usize) -> Result<()> {
     let mut recorded = 0;
     for program in programs.iter_mut().filter(|program| program.obstacle.is_none()).take(MOST) {
         if recorded < enough {
             print_note(&format!("trying for at most {SECONDS} s: {}", program.record()));
-            attempt(root, program)?;
+            attempt(python, root, program)?;
             recorded += usize::from(program.recorded.is_some());
         }
     }
@@ -45,21 +74,21 @@ pub(super) fn all(root: &Path, programs: &mut [FoundProgram], enough: usize) -> 
 }
 
 /// Tries a program; one that takes no steps as a whole.
-fn attempt(root: &Path, program: &mut FoundProgram) -> Result<()> {
+fn attempt(python: &Interpreter, root: &Path, program: &mut FoundProgram) -> Result<()> {
     let began = Instant::now();
-    program.obstacle = run(root, program)?;
+    program.obstacle = run(python, root, program)?;
     let has_no_steps =
         matches!(&program.obstacle, Some(Obstacle::Failed(words)) if words.contains("optimizer made 0 steps"));
     if program.kind == ProgramKind::Trains && has_no_steps {
         program.kind = ProgramKind::Runs;
-        program.obstacle = run(root, program)?;
+        program.obstacle = run(python, root, program)?;
     }
     program.recorded = program.obstacle.is_none().then(|| began.elapsed().as_secs());
     Ok(())
 }
 
 /// Runs a program, and says why it was not recorded.
-fn run(root: &Path, program: &FoundProgram) -> Result<Option<Obstacle>> {
+fn run(python: &Interpreter, root: &Path, program: &FoundProgram) -> Result<Option<Obstacle>> {
     let copy = copy(root)?;
     let place = tempfile::tempdir()?;
     let log = place.path().join("log");
@@ -67,12 +96,13 @@ fn run(root: &Path, program: &FoundProgram) -> Result<Option<Obstacle>> {
     let mut record = place.path().join("snapshot.pkl").into_os_string();
     record.push(if program.kind == ProgramKind::Trains { ",steps=1..3" } else { "" });
     let mut command = Command::new("timeout");
-    command.args(["--foreground", "--kill-after=5", SECONDS]).arg(std::env::current_exe()?);
+    command.args(["--foreground", "--kill-after=5", SECONDS]).arg(env::current_exe()?);
     command.args(["simulate", "--record"]).arg(record);
     command.args(program.ranks().iter().flat_map(|ranks| ["--world-size".to_owned(), ranks.to_string()]));
     command.args(["--", "bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", &program.record()]);
     // As a gate records a working tree: modules of the repository are found without being installed.
     command.current_dir(copy.path()).envs([own_packages(copy.path())?]);
+    python.at_home(&place.path().join("home"), &mut command)?;
     command.stdin(Stdio::null()).stdout(words.try_clone()?).stderr(words);
     let status = command.status().context("timeout: cannot be started")?;
     let log = fs::read(&log)?;

@@ -18,6 +18,7 @@ use clap::Args;
 use ptmem::report::printable;
 
 use crate::cli::{checkout, output};
+use attempt::Interpreter;
 use install::Installation;
 use programs::{FoundProgram, Obstacle, ProgramKind};
 
@@ -52,11 +53,12 @@ pub(super) fn run(arguments: &InitArguments, output: &output::Output) -> Result<
         bail!("{name}: is a file; expected a folder");
     }
     let root = checkout::around(&folder).unwrap_or(folder);
-    if arguments.tries && !attempt::is_possible() {
+    let may_try = arguments.tries || !arguments.no_try && root.join(".git").exists();
+    let python = if may_try { Interpreter::found() } else { None };
+    if arguments.tries && python.is_none() {
         bail!("--try: needs Linux, and a Python on the path with PyTorch (ptmem pip install torch)");
     }
-    let tries = arguments.tries || !arguments.no_try && root.join(".git").exists() && attempt::is_possible();
-    let found = RepositoryProposal::of(&root, tries)?;
+    let found = RepositoryProposal::of(&root, python.as_ref())?;
     let mut told = found.described();
     told += &write(&root, CONFIGURATION, &found.configuration(), arguments.dry_run)?;
     if found.needs_script {
@@ -113,15 +115,15 @@ struct RepositoryProposal<'a> {
 }
 
 impl<'a> RepositoryProposal<'a> {
-    fn of(root: &'a Path, tries: bool) -> Result<Self> {
+    fn of(root: &'a Path, python: Option<&Interpreter>) -> Result<Self> {
         let mut programs = programs::find(root);
-        if tries {
-            attempt::all(root, &mut programs, MOST)?;
+        if let Some(python) = python {
+            attempt::all(python, root, &mut programs, MOST)?;
         }
         let has_recorded = programs.iter().any(|program| program.recorded.is_some());
         let (mut chosen, mut left_out): (Vec<_>, Vec<_>) =
             programs.into_iter().partition(|program| match &program.obstacle {
-                None => !tries || program.recorded.is_some(),
+                None => python.is_none() || program.recorded.is_some(),
                 Some(obstacle) => !has_recorded && obstacle.is_unknown(program.kind),
             });
         left_out.extend(chosen.drain(chosen.len().min(MOST)..));

@@ -8,6 +8,7 @@ mod gate;
 mod gitlab;
 mod install;
 mod keep;
+mod release;
 mod server;
 mod tokens;
 
