@@ -375,7 +375,7 @@ fn memory_of_sizes_that_were_supposed_differently_decides_no_limit() {
     let judge = |before: &Value, after: &Value| gate(folder.path(), before, after, &[]);
     let [half, whole] = [supposing(5 * MIB, 500, 5 * MIB), supposing(10 * MIB, 1000, 5 * MIB)];
     let reason = "15.00 MiB of memory have sizes that simulated GPUs supposed, not the same on both sides, first in train.py:masked \
-                  (line 3): record both with --compute all";
+                  (line 3): record both with --compute all (compute = \"all\" in a gate)";
     for (before, after) in [(&half, &whole), (&whole, &half)] {
         let (code, line) = judge(before, after);
         assert_eq!((code, line.contains(reason)), (3, true), "{line}");

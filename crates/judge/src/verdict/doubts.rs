@@ -90,7 +90,7 @@ pub(super) fn apply_supposed_sizes(diff: &Diff, thresholds: &Thresholds, checks:
         if let Some((Unknown { bytes, first }, doubtful)) = doubt {
             let reason = format!(
                 "{} of memory have sizes that simulated GPUs supposed, not the same on both sides, first in {first}: record both with \
-                 --compute all",
+                 --compute all (compute = \"all\" in a gate)",
                 Size(bytes)
             );
             RunDoubt { reason, doubtful }.apply(check);
