@@ -196,12 +196,13 @@ pub(super) fn of_comparison<'a>(
     let findings = judgement.checks.iter().map(|check| {
         let device = diff.devices.iter().find(|device| device.id() == check.device);
         let exceeded = device.filter(|_| check.outcome == Outcome::Exceeded);
-        let explanation = exceeded.map(|device| match check.kind() {
-            LimitKind::OutOfMemory => {
+        let explanation = exceeded.map(|device| {
+            if check.kind() == LimitKind::OutOfMemory {
                 let after = device.index.after.map(|index| &diff.profiles.after.devices[index]);
                 CheckExplanation::of_stack(&codes.after, after.and_then(DeviceProfile::failed_stack), options)
+            } else {
+                of_growth(check, device, &rows, &codes.after, options)
             }
-            _ => of_growth(check, device, &rows, &codes.after, options),
         });
         let mut finding =
             ExplainedCheck::new(check, judgement, device.map(DeviceDiff::name), explanation.unwrap_or_default());

@@ -118,7 +118,7 @@ pub(crate) fn pair<'f>(paths: Sides<&Path>, found: &'f Sides<Vec<FoundFile>>) ->
     for same in all.chunk_by(|(a, ..), (b, ..)| a == b) {
         match same {
             [(member, _, before), (_, _, after)] => {
-                pairs.pairs.push(RankPair { member: member.clone(), before, after })
+                pairs.pairs.push(RankPair { member: member.clone(), before, after });
             }
             _ => pairs.missing.extend(same.iter().map(|(member, side, found)| MissingRank {
                 member: member.clone(),

@@ -148,9 +148,10 @@ impl Judgement {
         }
         let more = self.count_exceeded(Level::Fail).saturating_sub(1);
         if self.verdict == Verdict::Regression && more > 0 {
-            let more = match check.kind() {
-                LimitKind::Leaks => count(more as u64, "more leak", "more leaks"),
-                _ => count(more as u64, "more check fails", "more checks fail"),
+            let more = if check.kind() == LimitKind::Leaks {
+                count(more as u64, "more leak", "more leaks")
+            } else {
+                count(more as u64, "more check fails", "more checks fail")
             };
             line.push_str(&format!("; {more}"));
         }
