@@ -45,7 +45,12 @@ pub(crate) fn launched(function: Opaque, arguments: In<u64>, stream: Handle) {
 /// True where the results of the operator that runs are computed: its kernels change nothing else. Those of a graph run
 /// later.
 fn is_computed(stream: Handle) -> bool {
-    thread(|state| state.operators.get()) > 0 && !is_captured(stream)
+    runs_operator() && !is_captured(stream)
+}
+
+/// True while an operator runs whose results are computed.
+fn runs_operator() -> bool {
+    thread(|state| state.operators.get()) > 0
 }
 
 fn is_captured(stream: Handle) -> bool {
@@ -91,11 +96,17 @@ pub(crate) fn replayed() {
     IN_GRAPHS.lock().iter().for_each(|&address| doubt(address));
 }
 
-/// Notes that a library wrote to memory of a device, or of the host.
+/// Notes that a library may have written to memory of a device, or of the host. Its arguments do not tell what it only
+/// reads: the weights of a convolution, too.
 pub(crate) fn wrote(address: u64) {
-    if addresses::is_device(address) {
-        doubt(address);
+    let captures = streams::is_any_captured();
+    if !addresses::is_device(address) || runs_operator() && !captures {
+        return;
     }
+    if captures {
+        IN_GRAPHS.lock().insert(address);
+    }
+    doubt(address);
 }
 
 /// Notes that a library wrote there, or to where an array there points to.
@@ -105,7 +116,7 @@ pub(crate) fn wrote_through(address: u64) {
     let mut words = alloc::vec![0; array as usize];
     values::read(words.as_mut_ptr() as u64, address, array);
     words.chunks_exact(8).filter_map(|word| long(word, 0)).for_each(wrote);
-    doubt(address);
+    wrote(address);
 }
 
 fn doubt(address: u64) {

@@ -151,9 +151,14 @@ pub(crate) fn end_capture(handle: Handle) -> Result<Handle, CudaError> {
     state.captures.remove(&id).ok_or(CudaError::InvalidValue)
 }
 
+/// True while the work of any stream is captured.
+pub(crate) fn is_any_captured() -> bool {
+    CAPTURING.load(Ordering::Relaxed) > 0
+}
+
 /// The capture that a stream takes part in.
 pub(crate) fn capture(handle: Handle) -> Result<Option<Capture>, CudaError> {
-    if CAPTURING.load(Ordering::Relaxed) == 0 {
+    if !is_any_captured() {
         return Ok(None);
     }
     let mut state = STATE.lock();
@@ -234,7 +239,7 @@ pub(crate) fn wait(handle: Handle) -> Result<(), CudaError> {
 /// Lets a stream wait for an event: it joins the capture that the event was recorded in.
 pub(crate) fn wait_on_stream(handle: Handle, event: Handle) -> Result<(), CudaError> {
     let event = EVENTS.get(event).ok_or(CudaError::InvalidHandle)?;
-    if CAPTURING.load(Ordering::Relaxed) > 0 && event.capture.is_some() {
+    if is_any_captured() && event.capture.is_some() {
         let mut state = STATE.lock();
         let goes_on = event.capture.is_some_and(|id| state.captures.contains_key(&id));
         let stream = state.stream(handle)?;

@@ -1,4 +1,4 @@
-"""Ten programs whose sizes follow from values, each a function of the device.
+"""Eleven programs whose sizes follow from values, each a function of the device.
 
     decisions.py [NAME...]
 
@@ -177,7 +177,32 @@ def graphs(device):
         features = torch.zeros(len(found), 8, device=device).index_add_(0, cluster, features)
 
 
-PROGRAMS = (assigner, suppression, router, beams, replay, lengths, early_exit, dropout, process, graphs)
+def codebook(device):
+    """Pictures as codes, over training steps of convolutions: codes that are hardly used begin anew."""
+    encoder = nn.Sequential(
+        nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.GELU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, padding=1)
+    ).to(device)
+    decoder = nn.Sequential(nn.Upsample(scale_factor=2), nn.ConvTranspose2d(8, 1, 3, padding=1)).to(device)
+    codes = nn.Parameter(torch.randn(64, 8, device=device))
+    optimizer = torch.optim.AdamW([*encoder.parameters(), *decoder.parameters(), codes], lr=1e-2)
+    for _ in range(4):
+        pictures = torch.randn(8, 1, 12, 12, device=device)
+        points = encoder(pictures).movedim(1, -1)
+        nearest = torch.cdist(points.flatten(0, -2), codes).argmin(-1)
+        found = codes[nearest].view_as(points)
+        quantized = points + (found - points).detach()
+        loss = functional.mse_loss(decoder(quantized.movedim(-1, 1)), pictures) + functional.mse_loss(found, points)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        yield nearest.unique().numel()
+        rare = torch.bincount(nearest, minlength=len(codes)) < 2
+        yield codes[rare].numel()
+        with torch.no_grad():
+            codes[rare] = points.flatten(0, -2)[: int(rare.sum())]
+
+
+PROGRAMS = (assigner, suppression, router, beams, replay, lengths, early_exit, dropout, process, graphs, codebook)
 
 
 def sizes_on(program, device):
