@@ -81,7 +81,9 @@ pub(super) struct Builder {
     forward_frames: HashMap<Value, Vec<FrameId>>,
     /// Stacks with the frames of a list.
     with_forward: HashMap<(StackId, Value), StackId>,
-    /// Segments, blocks, and lists of them or of events that occurred. Python writes each once. A repeated one would be
+    /// The innermost frames of tracebacks of generated code, by their texts: the frames of a graph share few.
+    originals: FxHashMap<StringId, Option<FrameId>>,
+    /// Segments, blocks, annotations, and lists of segments, blocks or events that occurred. Python writes each once. A repeated one would be
     /// counted twice, and cost far more than its bytes in the file.
     met: FxHashSet<Value>,
     lacks_block_addresses: bool,
@@ -251,16 +253,18 @@ impl Builder {
         Some(if items.kept.is_empty() { Cow::Borrowed(items.whole) } else { self.each(items).collect() })
     }
 
+    fn first_item(&self, value: Value) -> Option<Value> {
+        self.each(self.items(value)?).next()
+    }
+
     fn list_len(&self, value: Value) -> usize {
         self.items(value).map_or(0, |items| items.kept.len() + items.whole.len())
     }
 
     /// The two numbers that name a pool.
     fn pool_id(&self, value: Value) -> Option<(u64, u64)> {
-        match self.list_items(value).as_deref() {
-            Some(&[a, b]) => self.unsigned(a).zip(self.unsigned(b)),
-            _ => None,
-        }
+        let mut items = self.each(self.items(value).filter(|_| self.list_len(value) == 2)?);
+        self.unsigned(items.next()?).zip(self.unsigned(items.next()?))
     }
 
     fn dict_pairs(&self, value: Value) -> Option<&[(Value, Value)]> {

@@ -95,8 +95,8 @@ impl Builder {
         self.lacks_block_addresses |= address.is_none();
         let address = address.unwrap_or(next_address);
         address.checked_add(size).ok_or_else(|| invalid("the block ends past the last address"))?;
-        let history = self.entry(handle, Key::History).and_then(|history| self.list_items(history));
-        let occupant = history.and_then(|history| history.first().copied()).unwrap_or(Value::OPAQUE);
+        let occupant = self.entry(handle, Key::History).and_then(|history| self.first_item(history));
+        let occupant = occupant.unwrap_or(Value::OPAQUE);
         let requested_size = self.unsigned_entry(handle, Key::RequestedSize);
         Ok(Block {
             address,
