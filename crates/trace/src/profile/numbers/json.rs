@@ -10,7 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde_json::value::RawValue;
 
 use super::bytes::{Series, Stated, of_text, whole};
-use super::{Cases, Error, Measure, Numbers, Serving, Stage, StatedFigure, device_of, figure_of};
+use super::{Cases, Error, Measure, Numbers, Serving, Stage, device_of, figure_of};
 
 /// Objects that are nested deeper hold no figures: a case, a device, a counter, a pool, or a series lie above each.
 const DEEPEST: usize = 6;
@@ -177,13 +177,10 @@ impl Reader {
 
 /// Takes what a server stated.
 fn take_serving(cases: &mut Cases, owner: &[String], figure: Serving, stated: Stated) -> Result<(), Error> {
-    let value = stated
-        .map_err(|found| Error::NotBytes { place: figure.name().to_owned(), found: printable(cut(&found, 64)) })?;
-    if let (Some(numbers), Some(value)) = (Reader::numbers(cases, owner)?, value) {
-        numbers.is_stated = true;
-        StatedFigure { value, line: None }.add_to(&mut numbers.serving, figure);
+    match Reader::numbers(cases, owner)? {
+        Some(numbers) => numbers.state(figure, stated, || figure.name().to_owned()),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// A value at the path of a reader.
