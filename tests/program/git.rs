@@ -413,7 +413,7 @@ fn a_change_of_more_edits_than_are_looked_at_says_so() {
         checkout.write(&format!("made/part{at}.py"), &made);
     }
     let output = checkout.ptmem(&["--git", "main"]);
-    let told = "note: --git: 15 of 31 changed files are not read";
+    let told = "note: --git: 14 of 31 changed files are not read";
     assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
 }
 
