@@ -43,11 +43,21 @@ impl<K: Copy + Ord> Innermost<K> {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::RangeInclusive;
+
     use super::Innermost;
 
     #[test]
     fn the_least_of_the_ranges_around_a_line_is_found() {
-        let ranges = [(1..=9, 8), (2..=3, 1), (3..=5, 2), (5..=5, 0), (7..=6, 3), (9..=u32::MAX, 4), (4..=4, 9)];
+        let ranges = [
+            (1..=9, 8),
+            (2..=3, 1),
+            (3..=5, 2),
+            (5..=5, 0),
+            (RangeInclusive::new(7, 6), 3),
+            (9..=u32::MAX, 4),
+            (4..=4, 9),
+        ];
         let innermost = Innermost::new(ranges.iter().cloned());
         for line in (0..12).chain([u32::MAX]) {
             let around = ranges.iter().filter(|(lines, _)| lines.contains(&line));
