@@ -12,6 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut patch = Patch::default();
     let paths = Sides { before: Some("old.py"), after: Some("src/new.py") };
     patch.add(paths, Sides { before: &texts[0], after: &texts[1] });
+    patch.leave_out_moved();
     for (side, path) in [(Side::Before, "old.py"), (Side::After, "src/new.py")] {
         assert_eq!(patch.find(side, path), Some(path));
     }

@@ -203,3 +203,30 @@ fn unknown_names_are_not_listed_without_end() {
     assert!(told < 10_000, "{told} bytes");
     assert_eq!(read(&text_of(&profile, &[]).unwrap(), None).unwrap().devices[0].actions, *actions);
 }
+
+/// The last figure of a table that is cut off would be a smaller one.
+#[test]
+fn a_table_or_log_that_is_too_long_is_refused() {
+    let length = profile::numbers::MOST_TABLE + 3;
+    for (head, tail) in
+        [("peak,note,end\n99999,", ",12345\n"), ("GPU KV cache size: 9 tokens\n", "\nGPU KV cache size: 7 tokens")]
+    {
+        let text = [head, &"x".repeat(length - head.len() - tail.len()), tail].concat();
+        let error = read(&text, None).unwrap_err().to_string();
+        assert!(error.contains("longer than 64.00 MiB"), "{error}");
+    }
+}
+
+/// A text takes several times its memory, as JSON does.
+#[test]
+fn compressed_texts_expand_to_an_eighth_of_what_others_may() {
+    for (length, is_read) in [(7 << 20, true), (9 << 20, false)] {
+        let text = format!("peak,note\n9,{}\n", "x".repeat(length));
+        let packed = ptmem::input::compress(text.as_bytes());
+        let read = profile::read(&packed[..], "x.csv.gz", ReadOptions::default());
+        assert_eq!(read.is_ok(), is_read);
+        if let Err(error) = read {
+            assert!(error.to_string().contains("expands to more than 8.00 MiB"), "{error}");
+        }
+    }
+}

@@ -205,6 +205,7 @@ fn the_most_that_a_stack_held_is_not_told_as_what_it_holds_at_the_peak() {
     let mut patch = Patch::default();
     let path = Some("model.py");
     patch.add(Sides { before: path, after: path }, Sides { before: &texts[0], after: &texts[1] });
+    patch.leave_out_moved();
     let checkout = ["model.py", "/repo/model.py"].map(|file| (file.to_owned(), "model.py".to_owned()));
     diff.find_causes(Some(&patch), &BTreeMap::from(checkout));
     let at_peak = judge(&diff, &["stack=10%"]);

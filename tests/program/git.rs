@@ -400,7 +400,20 @@ fn a_change_of_more_text_than_is_looked_at_says_so() {
         checkout.write(&format!("made/part{at}.py"), &made);
     }
     let output = checkout.ptmem(&["--git", "main"]);
-    let told = "note: --git: 35 of 51 changed files are not read: the files before them have 8.00 MiB of text or more";
+    let told = "note: --git: 35 of 51 changed files are not read: the files before them have 8.00 MiB of text, or 50,000 edits, or more";
+    assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
+}
+
+/// Each edit takes far more memory than its text.
+#[test]
+fn a_change_of_more_edits_than_are_looked_at_says_so() {
+    let checkout = grown();
+    let made: String = (0..3_200).map(|at| format!("def f{at}(): pass\n")).collect();
+    for at in 0..30 {
+        checkout.write(&format!("made/part{at}.py"), &made);
+    }
+    let output = checkout.ptmem(&["--git", "main"]);
+    let told = "note: --git: 14 of 31 changed files are not read";
     assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
 }
 

@@ -55,11 +55,23 @@ fn logs_and_figures_of_servers_are_compared() {
         format!("INFO model.py] Model loading took 2.5 GiB memory\nINFO: GPU KV cache size: {tokens} tokens\n")
     };
     let stated = |tokens| format!(r#"{{"server": {{"kv-cache-tokens": {tokens}, "weights": "2.5 GiB"}}}}"#);
-    let files = [("a.log", log("1,000")), ("b.log", log("900")), ("a.json", stated(1000)), ("b.json", stated(900))];
+    let row = |tokens| format!("case,kv-cache-tokens,weights,graphs\nserver,{tokens},2.5 GiB,nan\n");
+    let files = [
+        ("a.log", log("1,000")),
+        ("b.log", log("900")),
+        ("a.json", stated(1000)),
+        ("b.json", stated(900)),
+        ("a.csv", row(1000)),
+        ("b.csv", row(900)),
+    ];
     let files = files.each_ref().map(|(name, text)| (*name, text.as_str()));
     let folder = folder(&files);
-    for (before, after, line) in [("a.log", "b.log", ", line 2 of the output"), ("a.json#server", "b.json#server", "")]
-    {
+    let pairs = [
+        ("a.log", "b.log", ", line 2 of the output"),
+        ("a.json#server", "b.json#server", ""),
+        ("a.csv#server", "b.csv#server", ""),
+    ];
+    for (before, after, line) in pairs {
         let limits = ["--max-growth", "kv-cache-tokens=9%", "--max-growth", "weights=0"];
         let output = ptmem(folder.path(), &[&["diff", before, after], &limits[..]].concat());
         let expected =

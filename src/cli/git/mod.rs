@@ -12,9 +12,10 @@ use std::io::{Seek, Write};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use ptmem::patch::Patch;
+use ptmem::patch::{MOST_EDITS, Patch};
 use ptmem::sides::Sides;
 use ptmem::units::Size;
+use ptmem_base::text::thousands;
 
 use kinds::{is_read, may_be_python};
 use program::answer;
@@ -125,22 +126,21 @@ pub(crate) fn changed_lines(place: &StartFolder, base: &str) -> Result<Patch> {
     let (changes, whole): (Vec<_>, Vec<_>) = changes.into_iter().partition(is_text);
     let mut patch = Patch::default();
     whole.iter().for_each(|paths| patch.add_file(paths.map(Option::as_deref)));
+    let is_full = |patch: &Patch| patch.edits.len() >= whole.len() + MOST_EDITS;
     let mut left = MOST_TEXT;
-    for (done, part) in changes.chunks(FILES_AT_ONCE).enumerate() {
-        if left == 0 {
-            patch.unread = changes.len() - done * FILES_AT_ONCE;
-            messages::print_note(&format!(
-                "--git: {} of {} changed files are not read: the files before them have {} of text or more",
-                patch.unread,
-                changes.len(),
-                Size(MOST_TEXT as u64)
-            ));
+    let mut read = 0;
+    for part in changes.chunks(FILES_AT_ONCE) {
+        if left == 0 || is_full(&patch) {
             break;
         }
         let texts = repository.texts_at(&base, part.iter().filter_map(|paths| paths.before.as_deref()))?;
         let of_after = part.iter().filter_map(|paths| paths.after.as_deref());
         let committed = head.map(|head| repository.texts_at(head, of_after)).transpose()?;
         for paths in part {
+            if is_full(&patch) {
+                break;
+            }
+            read += 1;
             let paths = paths.map(Option::as_deref);
             // A side that lacks the file has an empty text.
             let before = paths.before.map_or(Some(""), |path| texts.get(path).map(String::as_str));
@@ -161,7 +161,21 @@ pub(crate) fn changed_lines(place: &StartFolder, base: &str) -> Result<Patch> {
             }
         }
     }
+    patch.leave_out_moved();
+    patch.unread = changes.len() - read;
+    note_unread(patch.unread, changes.len());
     Ok(patch)
+}
+
+/// Notes how many of all changed files were not read.
+fn note_unread(unread: usize, all: usize) {
+    if unread > 0 {
+        messages::print_note(&format!(
+            "--git: {unread} of {all} changed files are not read: the files before them have {} of text, or {} edits, or more",
+            Size(MOST_TEXT as u64),
+            thousands(MOST_EDITS as u64)
+        ));
+    }
 }
 
 /// True in a job of GitHub Actions, and of others that set `CI`.

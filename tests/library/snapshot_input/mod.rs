@@ -3,6 +3,7 @@
 mod damage;
 mod reading;
 mod refused;
+mod repeated;
 
 use crate::support::pickle::{Batch, Memo, Options, Value, write};
 use ptmem::profile::{self, InputKind, Profile, Source};

@@ -81,6 +81,9 @@ impl Edit {
     }
 }
 
+/// Maximum number of edits of a file that are told apart. Each takes some hundred bytes, where one of a file takes two.
+pub const MOST_EDITS: usize = 50_000;
+
 /// The longest text of a line, in characters.
 const LONGEST_TEXT: usize = 160;
 
@@ -103,7 +106,11 @@ pub(crate) fn of_code(paths: Sides<Option<&str>>, texts: Sides<&str>) -> Vec<Edi
     let trimmed = lines.map(|lines| lines.iter().map(|line| line.trim()).collect::<HashSet<_>>());
     let lines = lines.zip(Sides { before: trimmed.after, after: trimmed.before });
     let named = functions.map(Functions::by_name);
-    let edits = hunks(&changes, &statements).into_iter().map(|hunk| {
+    let hunks = hunks(&changes, &statements);
+    if hunks.len() > MOST_EDITS {
+        return vec![Edit::of_whole(paths)];
+    }
+    let edits = hunks.into_iter().map(|hunk| {
         let moves = moves(&hunk, &keys, &statements);
         Edit { moves, ..edit(&hunk, paths, &statements, &functions, &named, &lines) }
     });
@@ -234,6 +241,11 @@ impl Edit {
         }
     }
 
+    /// A file or submodule as a whole.
+    pub(super) fn of_whole(paths: Sides<Option<&str>>) -> Self {
+        Self { path: paths.map(|path| path.map(str::to_owned)), ..Self::default() }
+    }
+
     /// The file or submodule that it is as a whole, as its lines are not read.
     #[must_use]
     pub fn whole_file(&self) -> Option<&str> {
@@ -286,6 +298,7 @@ mod tests {
         let paths = Sides { before: Some("m.py"), after: Some("m.py") };
         let mut patch = super::super::Patch::default();
         patch.add(paths, Sides { before: old, after: new });
+        patch.leave_out_moved();
         let words = |edit: &Edit| {
             let (sign, _, line, text) = edit.shown().unwrap();
             format!("{sign}{line} {text} in {}", edit.scope.as_deref().unwrap_or("<module>"))
@@ -333,6 +346,7 @@ mod tests {
         patch.add(Sides { before: Some("a.py"), after: None }, Sides { before: &old, after: "" });
         assert_eq!(patch.edits.len(), 10_000);
         patch.add(Sides { before: None, after: Some("b.py") }, Sides { before: "", after: &old });
+        patch.leave_out_moved();
         assert_eq!(patch.edits, []);
     }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use ptmem_base::sides::{Side, Sides};
 
-pub use edits::{Edit, EditKind};
+pub use edits::{Edit, EditKind, MOST_EDITS};
 use edits::{of_code, of_configuration};
 
 /// A line of the code, by its path from the root of the checkout.
@@ -32,16 +32,19 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// Adds a Python file by its texts on both sides; a side that lacks it has no path, and an empty text.
+    /// Adds a Python file by its texts on both sides; a side that lacks it has no path, and an empty text. Call
+    /// [`Self::leave_out_moved`] after the last one.
     pub fn add(&mut self, paths: Sides<Option<&str>>, texts: Sides<&str>) {
         self.edits.extend(of_code(paths, texts));
-        // Moved text is not an edit.
-        let moved = moved(&self.edits);
-        let mut is_moved = moved.into_iter();
-        self.edits.retain(|_| is_moved.next() != Some(true));
         for (side, path) in paths.each() {
             self.files.of_mut(side).extend(path.map(str::to_owned));
         }
+    }
+
+    /// Drops the edits that move text within or between files, which is no edit. Once for all files: a change may have thousands.
+    pub fn leave_out_moved(&mut self) {
+        let mut is_moved = moved(&self.edits).into_iter();
+        self.edits.retain(|_| is_moved.next() != Some(true));
     }
 
     /// Adds a file that is not Python.
@@ -51,7 +54,7 @@ impl Patch {
 
     /// Adds a file whose lines are not read, or a submodule.
     pub fn add_file(&mut self, paths: Sides<Option<&str>>) {
-        self.edits.push(Edit { path: paths.map(|path| path.map(str::to_owned)), ..Edit::default() });
+        self.edits.push(Edit::of_whole(paths));
     }
 
     /// The path of a recorded file from the root of the checkout, given those that the checkout has. A file of the before may
@@ -86,4 +89,36 @@ fn moved(edits: &[Edit]) -> Vec<bool> {
         }
     }
     are_moved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Time that grows with the square of the files would be minutes.
+    #[test]
+    fn a_change_may_have_many_files() {
+        let mut patch = Patch::default();
+        for at in 0..8_000 {
+            let [one, other] = [at, at + 1].map(|at| format!("def f{at}():\n    return {at}\n"));
+            patch.add(Sides { before: None, after: Some("a.py") }, Sides { before: "", after: &one });
+            patch.add(Sides { before: Some("b.py"), after: None }, Sides { before: &other, after: "" });
+        }
+        assert_eq!(patch.edits.len(), 16_000);
+        patch.leave_out_moved();
+        let left: Vec<_> = patch.edits.iter().map(|edit| edit.scope.as_deref()).collect();
+        assert_eq!(left, [Some("f0"), Some("f8000")]);
+    }
+
+    #[test]
+    fn a_file_of_more_edits_than_are_told_apart_is_one() {
+        for (count, expected) in [(MOST_EDITS, MOST_EDITS), (MOST_EDITS + 1, 1)] {
+            let text: String = (0..count).map(|at| format!("def f{at}(): pass\n")).collect();
+            let mut patch = Patch::default();
+            patch.add(Sides { before: None, after: Some("a.py") }, Sides { before: "", after: &text });
+            assert_eq!(patch.edits.len(), expected);
+            assert_eq!(patch.edits[0].whole_file().is_some(), expected == 1);
+            assert_eq!(patch.find(Side::After, "/repo/a.py"), Some("a.py"));
+        }
+    }
 }

@@ -43,6 +43,11 @@ fn is_word(byte: u8) -> bool {
     byte == b'_' || byte.is_ascii_alphanumeric() || !byte.is_ascii()
 }
 
+/// True for a token of such letters.
+fn begins_word(token: &str) -> bool {
+    token.bytes().next().is_some_and(is_word)
+}
+
 /// The tokens of a statement. A string is two tokens: its quotes, equal for both kinds unless the text has one, and its text.
 fn tokens(text: &str) -> Vec<&str> {
     let bytes = text.as_bytes();
@@ -60,13 +65,16 @@ fn tokens(text: &str) -> Vec<&str> {
             b'"' | b'\'' => {
                 at = from + string_length(&bytes[from..], byte);
                 let long = if bytes[from..].starts_with(&[byte; 3]) && at >= from + 6 { 3 } else { 1 };
-                let inner = &text[(from + long).min(at)..at.saturating_sub(long).max((from + long).min(at))];
+                let start = (from + long).min(at);
+                // One that does not end has no quote at its end.
+                let end = if bytes[start..at].ends_with(&[byte; 3][..long]) { at - long } else { at };
+                let inner = &text[start..end];
                 let is_plain = !inner.contains(['\\', '\'', '"']);
                 tokens.push(if byte == b'\'' && !is_plain { "'" } else { "\"" });
                 tokens.push(inner);
             }
             b'(' | b'[' | b'{' => {
-                let calls = tokens.last().is_some_and(|last: &&str| is_word(last.as_bytes()[0]) || *last == ")");
+                let calls = tokens.last().is_some_and(|last: &&str| begins_word(last) || *last == ")");
                 open.push(calls || byte != b'(');
                 tokens.push(&text[from..at]);
             }
@@ -149,9 +157,7 @@ impl Statement<'_> {
     /// The names that it binds as a local variable, a function or a class, by their places among the tokens.
     fn bound(&self) -> Vec<usize> {
         let tokens = &self.tokens;
-        let is_name = |at: &usize| {
-            is_word(tokens[*at].as_bytes().first().copied().unwrap_or(b' ')) && tokens.get(at + 1) != Some(&".")
-        };
+        let is_name = |at: &usize| begins_word(tokens[*at]) && tokens.get(at + 1) != Some(&".");
         if matches!(tokens[0], "def" | "class") {
             return vec![1].into_iter().filter(|&at| at < tokens.len()).collect();
         }
@@ -160,9 +166,7 @@ impl Statement<'_> {
             let end = tokens.iter().position(|token| *token == "in").unwrap_or(1);
             bound.extend((1..end).filter(is_name));
         }
-        let targets = tokens
-            .iter()
-            .take_while(|token| is_word(token.as_bytes().first().copied().unwrap_or(b' ')) || **token == ",");
+        let targets = tokens.iter().take_while(|token| begins_word(token) || **token == ",");
         let end = targets.count();
         if tokens.get(end) == Some(&"=") && tokens.get(end + 1) != Some(&"=") {
             bound.extend((0..end).filter(is_name));
@@ -255,6 +259,21 @@ impl<'t> NameLines<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_that_are_no_python_have_tokens() {
+        for (text, expected) in [
+            ("x = 'é\n", &["x", "=", "\"", "é"][..]),
+            ("'\\é", &["'", "\\é"]),
+            ("\"\"\"éé", &["\"", "éé"]),
+            ("f('''é''')", &["f", "(", "\"", "é", ")"]),
+            ("''[text]", &["\"", "", "[", "text", "]"]),
+            ("''", &["\"", ""]),
+            ("'", &["\"", ""]),
+        ] {
+            assert_eq!(tokens(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn formatting_comments_and_quotes_do_not_count() {

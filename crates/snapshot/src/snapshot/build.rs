@@ -81,7 +81,9 @@ pub(super) struct SnapshotBuilder {
     forward_frames: HashMap<ValueHandle, Vec<FrameId>>,
     /// Stacks with the frames of a list.
     with_forward: HashMap<(StackId, ValueHandle), StackId>,
-    /// Segments, blocks, and lists of them or of events that occurred. Python writes each once. A repeated one would be
+    /// The innermost frames of tracebacks of generated code, by their texts: the frames of a graph share few.
+    originals: FxHashMap<StringId, Option<FrameId>>,
+    /// Segments, blocks, annotations, and lists of segments, blocks or events that occurred. Python writes each once. A repeated one would be
     /// counted twice, and cost far more than its bytes in the file.
     met: FxHashSet<ValueHandle>,
     lacks_block_addresses: bool,
@@ -255,16 +257,18 @@ impl SnapshotBuilder {
         Some(if items.kept.is_empty() { Cow::Borrowed(items.whole) } else { self.each(items).collect() })
     }
 
+    fn first_item(&self, value: ValueHandle) -> Option<ValueHandle> {
+        self.each(self.items(value)?).next()
+    }
+
     fn list_len(&self, value: ValueHandle) -> usize {
         self.items(value).map_or(0, |items| items.kept.len() + items.whole.len())
     }
 
     /// The two numbers that name a pool.
     fn pool_id(&self, value: ValueHandle) -> Option<(u64, u64)> {
-        match self.list_items(value).as_deref() {
-            Some(&[a, b]) => self.unsigned(a).zip(self.unsigned(b)),
-            _ => None,
-        }
+        let mut items = self.each(self.items(value).filter(|_| self.list_len(value) == 2)?);
+        self.unsigned(items.next()?).zip(self.unsigned(items.next()?))
     }
 
     fn dict_pairs(&self, value: ValueHandle) -> Option<&[(ValueHandle, ValueHandle)]> {

@@ -21,14 +21,12 @@ pub(super) fn entry(text: &str) -> Option<TracebackFrame<'_>> {
     Some(TracebackFrame { name: name.trim_end(), file, line: line.parse().ok()? })
 }
 
-/// Puts the innermost frame first. Python's tracebacks have it last; the traceback of mixed languages, which
+/// True if the innermost of these functions comes first. Python's tracebacks have it last; the traceback of mixed languages, which
 /// ends in the module that was run, has it first already.
-pub(super) fn innermost_first(entries: &mut [TracebackFrame<'_>]) {
-    let begins_in_module = entries.first().is_some_and(|entry| entry.name == "<module>");
-    let ends_in_module = entries.last().is_some_and(|entry| entry.name == "<module>");
-    if begins_in_module || !ends_in_module {
-        entries.reverse();
-    }
+pub(super) fn begins_innermost<'n>(mut names: impl DoubleEndedIterator<Item = &'n str>) -> bool {
+    let first = names.next();
+    let last = names.next_back();
+    first != Some("<module>") && last == Some("<module>")
 }
 
 #[cfg(test)]
@@ -49,12 +47,12 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_comes_first() {
-        let mut python = ["<module>", "main", "forward"].map(|name| TracebackFrame { name, file: "a.py", line: 1 });
-        innermost_first(&mut python);
-        assert_eq!(python.map(|entry| entry.name), ["forward", "main", "<module>"]);
-        let mut mixed = python;
-        innermost_first(&mut mixed);
-        assert_eq!(mixed.map(|entry| entry.name), ["forward", "main", "<module>"]);
+    fn the_innermost_comes_first_or_last() {
+        let begins = |names: &[&'static str]| begins_innermost(names.iter().copied());
+        assert!(!begins(&["<module>", "main", "forward"]));
+        assert!(begins(&["forward", "main", "<module>"]));
+        for names in [&["<module>"][..], &["forward"], &["<module>", "<module>"], &["forward", "main"], &[]] {
+            assert!(!begins(names), "{names:?}");
+        }
     }
 }

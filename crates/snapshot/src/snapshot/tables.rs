@@ -154,6 +154,11 @@ impl Tables {
         !self.stacks.items()[id.index()].is_empty()
     }
 
+    /// The number of frames of a stack, with those of the forward pass.
+    pub(super) fn depth(&self, id: StackId) -> usize {
+        self.stacks.items()[id.index()].len()
+    }
+
     fn parts(&self, id: StackId) -> (&[FrameId], &[FrameId]) {
         let all = &*self.stacks.items()[id.index()];
         let marker = if self.has_forward { all.iter().position(|frame| *frame == FORWARD) } else { None };

@@ -2,15 +2,16 @@
 
 mod bytes;
 mod json;
+mod table;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use csv::StringRecord;
 use indexmap::IndexMap;
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::{cut, printable};
+use ptmem_base::units::Size;
 use ptmem_snapshot::snapshot::RunFacts;
 
 use super::measure::remarks;
@@ -19,13 +20,16 @@ use super::{
 };
 use crate::replay::{Checks, Counter, Figures, Fragmentation};
 use crate::trace::Measure;
-use bytes::{Stated, of_text};
+use bytes::Stated;
 
 /// Maximum number of cases of a file.
 pub const MOST_CASES: usize = 16_384;
 
 /// Maximum number of devices of a case: no host has more.
 pub const MOST_DEVICES: usize = 1_024;
+
+/// Maximum number of bytes of a table or a log.
+pub const MOST_TABLE: usize = 64 << 20;
 
 /// Why figures cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -90,6 +94,9 @@ pub enum NumbersError {
         /// Those that are there.
         known: String,
     },
+    /// A table or a log of more than [`MOST_TABLE`] bytes: what is behind them could state other figures.
+    #[error("the table or log is longer than {}; give the part with the figures", Size(MOST_TABLE as u64))]
+    TooLong,
     /// A table that is not one.
     #[error("the table cannot be read: {0}")]
     Table(String),
@@ -172,15 +179,17 @@ impl DeviceNumbers {
         place: impl Fn() -> String,
     ) -> Result<(), NumbersError> {
         self.is_stated = true;
-        let found =
-            stated.map_err(|found| NumbersError::NotBytes { place: place(), found: printable(cut(&found, 64)) })?;
         let figure = &mut self.figures[measure as usize][stage as usize];
-        if let (Some(found), Some(other)) = (found, *figure)
-            && found != other
-        {
-            return Err(NumbersError::Differ { place: place(), found, other });
-        }
-        *figure = found.or(*figure);
+        *figure = agreed(*figure, stated, place)?;
+        Ok(())
+    }
+
+    /// Sets what a server stated.
+    fn state(&mut self, figure: Serving, stated: Stated, place: impl Fn() -> String) -> Result<(), NumbersError> {
+        self.is_stated = true;
+        let known = self.serving.get(&figure).map(|stated| stated.value);
+        let value = agreed(known, stated, place)?;
+        self.serving.extend(value.map(|value| (figure, StatedFigure { value, line: None })));
         Ok(())
     }
 
@@ -217,6 +226,15 @@ impl DeviceNumbers {
             ..Figures::default()
         };
         DeviceProfile { device, figures, ..DeviceProfile::default() }
+    }
+}
+
+/// A figure that is known perhaps, and stated again.
+fn agreed(known: Option<u64>, stated: Stated, place: impl Fn() -> String) -> Result<Option<u64>, NumbersError> {
+    match (stated, known) {
+        (Err(found), _) => Err(NumbersError::NotBytes { place: place(), found: printable(cut(&found, 64)) }),
+        (Ok(Some(found)), Some(other)) if found != other => Err(NumbersError::Differ { place: place(), found, other }),
+        (Ok(found), known) => Ok(found.or(known)),
     }
 }
 
@@ -327,9 +345,15 @@ pub fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
     if text.trim_ascii_start().starts_with(b"{") {
         return verified(json::cases(text)?);
     }
+    let is_cut = text.len() > MOST_TABLE;
     let log = serving_in(&String::from_utf8_lossy(text));
     if log.is_empty() {
-        return verified(of_table(text)?);
+        let table = table::cases(text);
+        let is_table = table.as_ref().map_or(true, |cases| !cases.is_empty());
+        return if is_cut && is_table { Err(NumbersError::TooLong) } else { verified(table?) };
+    }
+    if is_cut {
+        return Err(NumbersError::TooLong);
     }
     let mut cases = Cases::default();
     cases.case("")?.own = DeviceNumbers { serving: log, is_stated: true, ..DeviceNumbers::default() };
@@ -351,49 +375,6 @@ fn device_of(key: &str) -> Option<DeviceId> {
     // `cuda:host` names neither a device nor pinned memory.
     let ordinal: u32 = number.parse().ok()?;
     kind.bytes().all(|letter| letter.is_ascii_lowercase()).then(|| ordinal.into())
-}
-
-/// Columns that name the case of a row.
-const NAMES: [&str; 5] = ["case", "name", "test", "model", "rank"];
-
-/// The cases of a table of comma-separated values, one in each row; empty if the first line does not name a figure.
-///
-/// # Errors
-/// Where a row has other columns than the first line, or a figure is not a number of bytes.
-fn of_table(text: &[u8]) -> Result<Cases, NumbersError> {
-    let mut table = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text);
-    let Ok(head) = table.headers().cloned() else { return Ok(Cases::default()) };
-    let mut cases = Cases::default();
-    if head.iter().all(|key| figure_of(key).is_none()) {
-        return Ok(cases);
-    }
-    for row in table.records() {
-        let row = row.map_err(|error| NumbersError::Table(error.to_string()))?;
-        let line = row.position().map_or(0, csv::Position::line);
-        let name = match first_of(&head, &row, &NAMES) {
-            Some((column, cell)) if column.eq_ignore_ascii_case("rank") => format!("rank{cell}"),
-            named => named.map_or("", |(_, cell)| cell).to_owned(),
-        };
-        let text = first_of(&head, &row, &["device"]).map_or("0", |(_, cell)| cell);
-        let device = text.parse().ok().or_else(|| device_of(text));
-        let device =
-            device.ok_or_else(|| NumbersError::Table(format!("line {line}: '{}' is not a device", cut(text, 64))))?;
-        let numbers = cases.case(&name)?.device(device, text)?;
-        if numbers.is_stated {
-            return Err(NumbersError::Twice(printable(cut(if name.is_empty() { text } else { &name }, 64))));
-        }
-        for (key, cell) in head.iter().zip(&row) {
-            if let Some(figure) = figure_of(key) {
-                numbers.set(figure, of_text(cell), || format!("line {line}, {key}"))?;
-            }
-        }
-    }
-    Ok(cases)
-}
-
-/// The first column of one of these names, and its cell in a row.
-fn first_of<'r>(head: &'r StringRecord, row: &'r StringRecord, names: &[&str]) -> Option<(&'r str, &'r str)> {
-    head.iter().zip(row).find(|(column, _)| names.contains(&column.to_ascii_lowercase().as_str()))
 }
 
 /// Names that an error lists.

@@ -43,25 +43,25 @@ pub fn open(mut input: impl Read, path: &str, options: ReadOptions) -> Result<Op
     Ok(opened)
 }
 
-/// The most bytes of a table that are read.
-const MOST_TABLE: u64 = 64 << 20;
-
-/// Bytes of memory that a byte of JSON may take: most of what a compressed input may expand to.
+/// Bytes of memory that a byte of JSON or of a table may take: most of what a compressed input may expand to.
 pub(super) const MEMORY_OF_JSON: u64 = 8;
 
-/// Reads a text of JSON, which may be as long as its file, and take no more memory than what that may expand to.
-fn read_json(input: &mut Input<'_>, text: &mut Vec<u8>) -> io::Result<()> {
-    while input.take(PART_OF_JSON).read_to_end(text)? > 0 {
+/// Reads a text, which may be as long as its file, and take no more memory than what that may expand to. Of a table, no more is read
+/// than shows that it is too long.
+fn read_text(input: &mut Input<'_>) -> io::Result<Vec<u8>> {
+    let most = if input.format == InputFormat::Text { numbers::MOST_TABLE } else { usize::MAX };
+    let mut text = Vec::new();
+    while input.take(PART_OF_TEXT).read_to_end(&mut text)? > 0 && text.len() <= most {
         let max_bytes = (input.most_bytes() / MEMORY_OF_JSON).max(input.size());
         if text.len() as u64 > max_bytes {
             return Err(io::Error::other(TooLarge { max_bytes }));
         }
     }
-    Ok(())
+    Ok(text)
 }
 
-/// Bytes of JSON that are read at once.
-const PART_OF_JSON: u64 = 1 << 20;
+/// Bytes of a text that are read at once.
+const PART_OF_TEXT: u64 = 1 << 20;
 
 /// Reads an input that nothing is wrapped around. The size of the source is not known yet.
 fn open_unpacked(mut input: Input<'_>, path: &str, options: &ReadOptions) -> Result<Opened, ProfileError> {
@@ -72,12 +72,7 @@ fn open_unpacked(mut input: Input<'_>, path: &str, options: &ReadOptions) -> Res
         let kind = if snapshot.has_traces { InputKind::Snapshot } else { InputKind::Segments };
         return Ok(Opened::Snapshot(Box::new(snapshot), Source { kind, ..source }));
     }
-    let mut text = Vec::new();
-    if format == InputFormat::Text {
-        (&mut input).take(MOST_TABLE).read_to_end(&mut text)?;
-    } else {
-        read_json(&mut input, &mut text)?;
-    }
+    let text = read_text(&mut input)?;
     let cases = numbers::cases(&text)?;
     let profile = if !cases.is_empty() {
         read_case(&cases, source, options.clone())?

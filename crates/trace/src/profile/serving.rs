@@ -1,6 +1,6 @@
 //! Memory that servers of language models state in their logs when they start: vLLM and SGLang.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ptmem_base::text::thousands;
 use ptmem_base::units::{Size, parse_size};
@@ -129,35 +129,67 @@ const WORDINGS: [Wording; 12] = [
     wording(Serving::Activations, "PyTorch activation peak memory takes ", &["PyTorch activation peak memory takes "]),
 ];
 
+/// What a line says of a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Value(u64),
+    /// Less than nothing, as where a rank has no memory left.
+    Negative,
+    /// No number, or one that is too large.
+    Unreadable,
+}
+
 impl Wording {
-    /// The figure in a line.
-    fn find(&self, line: &str) -> Option<u64> {
+    /// The figure in a line; `None` if the line is about something else.
+    fn find(&self, line: &str) -> Option<Said> {
         if !line.contains(self.line) {
             return None;
         }
-        let mut values = self.before.iter().map(|before| self.figure.parse(&number_behind(line, before)?));
-        values.try_fold(0_u64, |sum, value| sum.checked_add(value?))
+        self.before.iter().try_fold(Said::Value(0), |sum, before| {
+            let said = self.figure.said(line.split_once(before)?.1)?;
+            Some(match (sum, said) {
+                (Said::Value(sum), Said::Value(value)) => sum.checked_add(value).map_or(Said::Unreadable, Said::Value),
+                (Said::Value(_), problem) | (problem, _) => problem,
+            })
+        })
     }
 }
 
-/// The number behind a text, without separators of thousands.
-fn number_behind(line: &str, before: &str) -> Option<String> {
-    let (_, rest) = line.split_once(before)?;
-    let number = rest.split(|c: char| !c.is_ascii_digit() && c != ',' && c != '.').next()?;
-    // What ends a sentence or a list does not belong to it.
-    Some(number.trim_end_matches(['.', ',']).replace(',', ""))
+impl Serving {
+    /// The number that a text begins with, without separators of thousands; `None` if it begins with a word.
+    fn said(self, text: &str) -> Option<Said> {
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != ',' && c != '.').unwrap_or(text.len());
+        // What ends a sentence or a list does not belong to it.
+        let number = text[..end].trim_end_matches(['.', ',']);
+        if !number.is_empty() {
+            return Some(self.parse(&number.replace(',', "")).map_or(Said::Unreadable, Said::Value));
+        }
+        if text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.')) {
+            return Some(Said::Negative);
+        }
+        let is_float = |name: &str| text.get(..name.len()).is_some_and(|word| word.eq_ignore_ascii_case(name));
+        ["nan", "inf", "-inf"].into_iter().any(is_float).then_some(Said::Unreadable)
+    }
 }
 
-/// The figures in a log. Of several lines on one, as of the ranks of a job, the worst.
+/// The figures in a log. Of several lines on one, as of the ranks of a job, the worst; none where a line states it as no number.
 #[must_use]
 pub fn serving_in(text: &str) -> BTreeMap<Serving, StatedFigure> {
     let mut found = BTreeMap::new();
+    let mut unknown = BTreeSet::new();
     for (line, words) in (1..).zip(text.lines()) {
         for wording in &WORDINGS {
-            let Some(value) = wording.find(words) else { continue };
-            StatedFigure { value, line: Some(line) }.add_to(&mut found, wording.figure);
+            let figure = wording.figure;
+            match wording.find(words) {
+                None => {}
+                Some(Said::Value(value)) => StatedFigure { value, line: Some(line) }.add_to(&mut found, figure),
+                // Less than nothing is no growth.
+                Some(Said::Negative) if !figure.is_capacity() => {}
+                Some(Said::Negative | Said::Unreadable) => _ = unknown.insert(figure),
+            }
         }
     }
+    found.retain(|figure, _| !unknown.contains(figure));
     found
 }
 
@@ -215,6 +247,30 @@ INFO 11-06 [gpu_model_runner.py:5000] Graph capturing finished in 12 secs, took 
         assert_eq!(figures(log), expected);
         let of_mla = "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 1933682, KV size: 12.50 GB";
         assert_eq!(figures(of_mla), [("kv-cache-memory", 25 * GIB / 2, 1)]);
+    }
+
+    /// A rank without a number may be the worst.
+    #[test]
+    fn a_figure_that_one_rank_cannot_state_is_not_known() {
+        let known = "Available KV cache memory: 2.5 GiB\nGPU KV cache size: 10 tokens\n";
+        for line in [
+            "Available KV cache memory: -0.94 GiB",
+            "Available KV cache memory: nan GiB",
+            "Available KV cache memory: -inf GiB",
+            "Available KV cache memory: 1.2.3 GiB",
+            "Available KV cache memory: 99999999999999999999999 GiB",
+            "KV Cache is allocated. #tokens: 1, K size: 1 GB, V size: nan GB",
+            "KV Cache is allocated. #tokens: 1, K size: 9999999999 GB, V size: 9999999999 GB",
+        ] {
+            assert_eq!(figures(&format!("{known}{line}\n")), [("kv-cache-tokens", 10, 2)], "{line}");
+            assert_eq!(figures(&format!("{line}\n{known}")), [("kv-cache-tokens", 10, 3)], "{line}");
+        }
+        // Less than nothing is not the worst of what may not grow, and other words state nothing.
+        let graphs =
+            "Graph capturing finished in 2 secs, took 0.5 GiB\nGraph capturing finished in 2 secs, took -0.5 GiB\n";
+        let words = "GPU KV cache size: not known yet\nModel loading took a while\n";
+        let expected = [("kv-cache-tokens", 10, 2), ("kv-cache-memory", 5 * GIB / 2, 1), ("graphs", GIB / 2, 3)];
+        assert_eq!(figures(&format!("{known}{graphs}{words}")), expected);
     }
 
     #[test]

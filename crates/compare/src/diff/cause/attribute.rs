@@ -10,6 +10,7 @@ use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{Moment, Profile};
 use ptmem_trace::trace::Position;
 
+use super::edit::explains;
 use super::figure::{Figure, Holding};
 use super::growth::{Lives, RowGrowth};
 use super::marks::{Marks, WayToEdit};
@@ -37,7 +38,10 @@ impl Diff {
         let marks = Sides::BOTH.map(|&side| Marks::new(profiles.of(side), side, &edits, patch, checkout));
         // A file that was not read may have edits that can matter.
         let only = only(&edits, &marks, diagnostics).filter(|_| is_code_known && patch.unread == 0);
-        let change = ChangeEdits { edits: &edits, marks: &marks, only, unread: patch.unread as u64, is_code_known };
+        let of_numbers = edits.iter().enumerate().filter_map(|(at, edit)| Some((at, edit.times()?)));
+        let of_numbers: Vec<(usize, f64)> = of_numbers.filter(|(at, _)| may_run(*at, &edits, &marks)).collect();
+        let unread = patch.unread as u64;
+        let change = ChangeEdits { edits: &edits, of_numbers: &of_numbers, marks: &marks, only, unread, is_code_known };
         for device in devices {
             causes(device, profiles, change);
         }
@@ -48,6 +52,8 @@ impl Diff {
 #[derive(Clone, Copy)]
 struct ChangeEdits<'c, 'p> {
     edits: &'c Arc<[Edit]>,
+    /// Those that replace numbers and may run, and how many times as large or as small these are.
+    of_numbers: &'c [(usize, f64)],
     marks: &'c Sides<Marks<'p>>,
     /// The only edit that can matter, if there is only one.
     only: Option<usize>,
@@ -133,7 +139,7 @@ impl GrowthParts<'_, '_> {
     /// Divides the growth of rows among the edits; `of_rows` gets the edit, if any, of each that is not decided yet.
     fn cause(self, holdings: &[Holding], of_rows: &mut [Option<Option<usize>>]) -> Cause {
         let Self { device, figure, change, .. } = self;
-        let ChangeEdits { edits, marks, only, unread, is_code_known } = change;
+        let ChangeEdits { edits, marks, only, unread, is_code_known, .. } = change;
         let mut sums: BTreeMap<WayToEdit, u64> = BTreeMap::new();
         let mut shrunk: BTreeMap<usize, u64> = BTreeMap::new();
         let mut largest: BTreeMap<usize, (u64, usize, RowGrowth)> = BTreeMap::new();
@@ -195,14 +201,14 @@ impl GrowthParts<'_, '_> {
 
     /// The ways from a row to edits, with their bytes.
     fn attribution(self, holding: &Holding, growth: &RowGrowth, bytes: u64) -> BTreeMap<WayToEdit, u64> {
-        let Self { change: ChangeEdits { edits, marks, is_code_known, .. }, lives, places, .. } = self;
+        let Self { change: ChangeEdits { edits, of_numbers, marks, is_code_known, .. }, lives, places, .. } = self;
         // Without the edits of the code, packages are not alone in question.
         let is_kept = is_code_known && matches!(growth, RowGrowth::Kept(_));
         let kept = if is_kept { beside_frees(holding.row, edits, marks, lives) } else { None };
         let ratios = if *growth == RowGrowth::Larger { lives.ratios(holding.row, places) } else { Vec::new() };
         let of_ratio = ratios
             .iter()
-            .find_map(|ratios| of_ratios(edits, marks, ratios))
+            .find_map(|ratios| of_ratios(edits, of_numbers, ratios))
             .map(|edit| WayToEdit::new(edit, EditEvidence::Ratio));
         let of = |stack: StackId| {
             let line = marks.after.line(stack);
@@ -241,9 +247,9 @@ fn by_edit(parts: &BTreeMap<WayToEdit, u64>) -> BTreeMap<usize, u64> {
 }
 
 /// The one edit of a number that explains how many times as large blocks are; of several, the one that raises its number.
-fn of_ratios(edits: &[Edit], marks: &Sides<Marks<'_>>, ratios: &[f64]) -> Option<usize> {
-    let explains = |&at: &usize| edits[at].explains(ratios) && may_run(at, edits, marks);
-    let all: Vec<usize> = (0..edits.len()).filter(explains).collect();
+fn of_ratios(edits: &[Edit], of_numbers: &[(usize, f64)], ratios: &[f64]) -> Option<usize> {
+    let explaining = of_numbers.iter().filter(|(_, times)| explains(*times, ratios));
+    let all: Vec<usize> = explaining.map(|(at, _)| *at).collect();
     let raised: Vec<usize> = all.iter().copied().filter(|&at| edits[at].raises_number()).collect();
     match (&raised[..], &all[..]) {
         ([one], _) | ([], [one]) => Some(*one),
@@ -274,7 +280,7 @@ fn beside_frees(index: usize, edits: &[Edit], marks: &Sides<Marks<'_>>, lives: &
         .map(|(edit, _)| edit)
 }
 
-/// How often an edited function or package allocates next to a free.
+/// EditEvidence often an edited function or package allocates next to a free.
 #[derive(Clone, Copy, Default)]
 struct EditVotes {
     /// The frees.

@@ -62,14 +62,11 @@ impl Edit {
         !is_empty && !is_count && (is_item || WORDS.iter().any(|word| code.contains(word)))
     }
 
-    /// True if it replaces a number, and blocks that grew by these ratios all grew by that of its numbers, or by its square.
-    pub(super) fn explains(&self, ratios: &[f64]) -> bool {
+    /// How many times as large or as small the number is that it replaces, at least 1.
+    pub(super) fn times(&self) -> Option<f64> {
         let is_told = matches!(self.kind, EditKind::Code | EditKind::Configuration);
-        let Some(Sides { before, after }) = self.numbers().filter(|_| is_told) else { return false };
-        let times = if after > before { after / before } else { before / after };
-        // Measured by the growth: a seed or a year that hardly changes is not near every small growth.
-        let is_near = |ratio: f64, times: f64| (times - ratio).abs() < 0.03 * (ratio - 1.0);
-        !ratios.is_empty() && ratios.iter().all(|&ratio| is_near(ratio, times) || is_near(ratio, times * times))
+        let Sides { before, after } = self.numbers().filter(|_| is_told)?;
+        Some(if after > before { after / before } else { before / after })
     }
 
     /// True if it only gives variables a number of Python that replaces none.
@@ -122,6 +119,13 @@ fn is_one_call(code: &str, name: &str) -> bool {
     arguments.is_some_and(|arguments| !arguments.contains(['(', ')']))
 }
 
+/// True if blocks that grew by these ratios all grew by how many times as large a number is, or by its square.
+pub(super) fn explains(times: f64, ratios: &[f64]) -> bool {
+    // Measured by the growth: a seed or a year that hardly changes is not near every small growth.
+    let is_near = |ratio: f64, times: f64| (times - ratio).abs() < 0.03 * (ratio - 1.0);
+    !ratios.is_empty() && ratios.iter().all(|&ratio| is_near(ratio, times) || is_near(ratio, times * times))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,7 +146,11 @@ mod tests {
         ] {
             let line = Sides { before: old, after: new }.map(|text: &&str| Some((1, (*text).to_owned())));
             let edit = Edit { line, kind: EditKind::Configuration, ..Edit::default() };
-            assert_eq!(edit.explains(ratios), is_explained, "{old} | {new} | {ratios:?}");
+            assert_eq!(
+                edit.times().is_some_and(|times| explains(times, ratios)),
+                is_explained,
+                "{old} | {new} | {ratios:?}"
+            );
         }
     }
 

@@ -1,14 +1,16 @@
 //! The edits that the frames of one side pass through.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use ptmem_base::sides::Side;
 use ptmem_snapshot::snapshot::{FrameId, StackId};
 use ptmem_trace::profile::Profile;
 use ptmem_trace::stack::{Owner, SnapshotCode};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::EditEvidence;
+use super::innermost::Innermost;
 use crate::patch::{Edit, EditKind, Patch};
 
 /// The way by which a stack leads to an edit.
@@ -40,6 +42,8 @@ struct FrameEdits {
 pub(super) struct Marks<'p> {
     code: SnapshotCode<'p>,
     of: Vec<FrameEdits>,
+    /// The edits that some frame has.
+    marked: FxHashSet<usize>,
 }
 
 impl<'p> Marks<'p> {
@@ -53,14 +57,15 @@ impl<'p> Marks<'p> {
         let code = profile.code();
         let edits = EditsOfSide::new(side, edits);
         let frames = (0..code.tables().frames().len()).map(FrameId::from_index);
-        let of = frames.map(|frame| edits.mark(&code, frame, patch.path(side, code.file(frame), checkout))).collect();
-        Self { code, of }
+        let mark = |frame| edits.mark(&code, frame, patch.path(side, code.file(frame), checkout));
+        let of: Vec<FrameEdits> = frames.map(mark).collect();
+        let marked = of.iter().flat_map(|mark| mark.line.map(|line| line.edit).into_iter().chain(mark.scope)).collect();
+        Self { code, of, marked }
     }
 
     /// Whether a frame is in the line, package, function or class of an edit.
     pub(super) fn marks(&self, edit: usize) -> bool {
-        let has = |mark: &FrameEdits| mark.scope == Some(edit) || mark.line.is_some_and(|line| line.edit == edit);
-        self.of.iter().any(has)
+        self.marked.contains(&edit)
     }
 
     /// Whether a stack has Python frames.
@@ -99,11 +104,34 @@ impl<'p> Marks<'p> {
     }
 }
 
+/// The edits of a file on one side, by its lines.
+struct EditsOfFile {
+    /// Their statements, the shortest first: the lines behind the first, the edit and the statement.
+    lines: Innermost<(u32, usize, usize)>,
+    /// The functions and classes around them, the shortest first, and then those that may keep something.
+    scopes: Innermost<(u32, bool, usize)>,
+}
+
+impl EditsOfFile {
+    fn new(side: Side, edits: &[(usize, &Edit)]) -> Self {
+        let length = |lines: &RangeInclusive<u32>| lines.end().saturating_sub(*lines.start());
+        let lines = edits.iter().flat_map(|&(index, edit)| {
+            let statements = edit.statements.of(side).iter().enumerate();
+            statements.map(move |(at, edited)| (edited.lines.clone(), (length(&edited.lines), index, at)))
+        });
+        let scopes =
+            edits.iter().filter(|(_, edit)| edit.kind == EditKind::Code).filter_map(|&(index, edit)| {
+                let body = edit.body.of(side).clone()?;
+                Some((body.clone(), (length(&body), !edit.may_keep(), index)))
+            });
+        Self { lines: Innermost::new(lines), scopes: Innermost::new(scopes) }
+    }
+}
+
 /// The edits of one side, by what a frame names of them.
 struct EditsOfSide<'e> {
-    side: Side,
     /// Those of each file.
-    files: FxHashMap<&'e str, Vec<(usize, &'e Edit)>>,
+    files: FxHashMap<&'e str, EditsOfFile>,
     /// Those of each package, by the name that it is imported by.
     packages: FxHashMap<String, usize>,
     /// Files and submodules whose lines are not read.
@@ -112,18 +140,19 @@ struct EditsOfSide<'e> {
 
 impl<'e> EditsOfSide<'e> {
     fn new(side: Side, edits: &'e [Edit]) -> Self {
-        let mut all =
-            Self { side, files: FxHashMap::default(), packages: FxHashMap::default(), whole: FxHashMap::default() };
+        let mut all = Self { files: FxHashMap::default(), packages: FxHashMap::default(), whole: FxHashMap::default() };
+        let mut files: FxHashMap<&str, Vec<(usize, &Edit)>> = FxHashMap::default();
         for (index, edit) in edits.iter().enumerate() {
             if let Some(path) = edit.whole_file() {
                 all.whole.entry(path).or_insert(index);
             } else if let Some(path) = edit.path.of(side) {
-                all.files.entry(path).or_default().push((index, edit));
+                files.entry(path).or_default().push((index, edit));
             }
             if let EditKind::Dependency(name, _) = &edit.kind {
                 all.packages.entry(normal(name)).or_insert(index);
             }
         }
+        all.files = files.into_iter().map(|(path, edits)| (path, EditsOfFile::new(side, &edits))).collect();
         all
     }
 
@@ -139,25 +168,9 @@ impl<'e> EditsOfSide<'e> {
         }
         let of_file = path.and_then(|path| self.files.get(path));
         let (Some(line), Some(of_file)) = (code.line(frame), of_file) else { return FrameEdits::default() };
-        let mut lines: Option<(u32, usize, usize)> = None;
-        let mut scopes: Option<(u32, bool, usize)> = None;
-        for &(index, edit) in of_file {
-            for (at, edited) in edit.statements.of(self.side).iter().enumerate() {
-                let found = (edited.lines.end() - edited.lines.start(), index, at);
-                if edited.lines.contains(&line) {
-                    lines = lines.filter(|&least| least <= found).or(Some(found));
-                }
-            }
-            let body =
-                edit.body.of(self.side).as_ref().filter(|body| body.contains(&line) && edit.kind == EditKind::Code);
-            if let Some(body) = body {
-                let found = (body.end() - body.start(), !edit.may_keep(), index);
-                scopes = scopes.filter(|&least| least <= found).or(Some(found));
-            }
-        }
-        let line =
-            lines.map(|(_, edit, statement)| WayToEdit { edit, how: EditEvidence::Line, statement: Some(statement) });
-        FrameEdits { line, scope: scopes.map(|(_, _, edit)| edit) }
+        let way = |(_, edit, statement)| WayToEdit { edit, how: EditEvidence::Line, statement: Some(statement) };
+        let scope = of_file.scopes.around(line);
+        FrameEdits { line: of_file.lines.around(line).map(way), scope: scope.map(|(_, _, edit)| edit) }
     }
 
     /// The archive, notebook or submodule that a path lies in, or which it is.

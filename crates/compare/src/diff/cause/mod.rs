@@ -4,6 +4,7 @@ mod attribute;
 mod edit;
 mod figure;
 mod growth;
+mod innermost;
 mod marks;
 mod share;
 mod words;

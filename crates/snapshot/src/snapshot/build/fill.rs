@@ -75,9 +75,15 @@ impl SnapshotBuilder {
 
     /// The innermost frame of the traceback that generated code keeps of its origin.
     fn original(&mut self, trace: ValueHandle) -> Option<FrameId> {
-        let text = self.string(trace)?.to_owned();
-        let entry = text.lines().rev().find_map(forward::entry)?;
-        Some(self.frame_of_traceback(&entry))
+        let id = Self::string_id(trace)?;
+        if let Some(known) = self.originals.get(&id) {
+            return *known;
+        }
+        let text = self.tables.string(id).to_owned();
+        let entry = text.lines().rev().find_map(forward::entry);
+        let original = entry.map(|entry| self.frame_of_traceback(&entry));
+        self.originals.insert(id, original);
+        original
     }
 
     pub(super) fn frame_of_traceback(&mut self, entry: &forward::TracebackFrame<'_>) -> FrameId {

@@ -1,6 +1,7 @@
 //! Makes a snapshot of the finished values, and checks the required keys.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 
 use ptmem_base::device::DeviceId;
 use ptmem_base::text::cut;
@@ -8,13 +9,20 @@ use ptmem_base::text::cut;
 use super::super::field::FieldKey;
 use super::super::forward;
 use super::super::value::{ValueHandle, ValueKind};
-use super::super::{AllocatorSettings, Annotation, DictKind, FrameId, RunFacts, Snapshot, SnapshotError, StackId};
+use super::super::{
+    AllocatorSettings, Annotation, DictKind, FrameId, RunFacts, Snapshot, SnapshotError, StackId, StringId,
+};
 use super::SnapshotBuilder;
 use super::container::Dict;
 
-/// Bounds on the text of a setting: few bytes of a file can refer to one text millions of times.
+/// Bounds on settings and their texts: few bytes of a file can refer to one text, or one dictionary, millions of times.
+const MOST_SETTINGS: usize = 1000;
 const LONGEST_SETTING: usize = 1000;
 const MOST_SETTING_PAIRS: usize = 100;
+
+/// The most keys of a dictionary that can be part of a snapshot. A longer one is none: each look-up steps over all keys, and few
+/// bytes of a file can refer to one dictionary millions of times.
+const MOST_KEYS: usize = 1000;
 
 /// Entries of lists beyond the objects of the file that they can hold.
 pub(super) const MOST_REPEATED: usize = 1 << 20;
@@ -32,6 +40,9 @@ pub(super) fn required<T>(value: Option<T>, key: FieldKey, expected: &str) -> Re
     let key: &str = key.into();
     value.ok_or_else(|| invalid(format!("the key '{key}' is missing or is not {expected}")))
 }
+
+/// Stacks with more frames get none of the forward pass: autograd's threads begin their stacks anew.
+const DEEPEST_BACKWARD: usize = 512;
 
 /// PyTorch itself knows at most 128 devices in a process.
 const MOST_DEVICES: u32 = 1024;
@@ -139,6 +150,10 @@ impl SnapshotBuilder {
     /// A stack of the backward pass with the frames of the forward pass in a list. Anything but a traceback is skipped.
     fn with_forward(&mut self, stack: Option<StackId>, list: ValueHandle) -> Option<StackId> {
         let inner = stack.unwrap_or_else(|| self.tables.intern_stack(&[]));
+        // Each list makes another stack of one that many may share.
+        if self.tables.depth(inner) > DEEPEST_BACKWARD {
+            return stack;
+        }
         if let Some(whole) = self.with_forward.get(&(inner, list)) {
             return Some(*whole);
         }
@@ -155,16 +170,31 @@ impl SnapshotBuilder {
         Some(whole)
     }
 
-    /// The frames of a formatted traceback, innermost first.
+    /// The frames of a formatted traceback, innermost first. A text that comes again is read once: few bytes of a file can refer to
+    /// it millions of times.
     fn frames_of_traceback(&mut self, list: ValueHandle) -> Vec<FrameId> {
         let items = self.list_items(list).unwrap_or_default();
         let texts: Vec<_> = items.iter().filter_map(|&item| Self::string_id(item)).collect();
-        let texts: Vec<String> = texts.into_iter().map(|id| self.tables.string(id).to_owned()).collect();
-        let mut entries: Vec<_> = texts.iter().filter_map(|text| forward::entry(text)).collect();
-        forward::innermost_first(&mut entries);
+        let mut known = HashMap::new();
+        let mut frames = Vec::new();
+        for id in texts {
+            let frame = *known.entry(id).or_insert_with(|| self.frame_of_text(id));
+            frames.extend(frame);
+        }
+        let names = frames.iter().map(|&frame| self.tables.string(self.tables.frame(frame).name));
+        let begins_innermost = forward::begins_innermost(names);
+        if !begins_innermost {
+            frames.reverse();
+        }
         // Many stacks may share one list, and each gets the frames.
-        entries.truncate(forward::DEEPEST);
-        entries.iter().map(|entry| self.frame_of_traceback(entry)).collect()
+        frames.truncate(forward::DEEPEST);
+        frames
+    }
+
+    /// The frame in a text of a formatted traceback.
+    fn frame_of_text(&mut self, text: StringId) -> Option<FrameId> {
+        let text = self.tables.string(text).to_owned();
+        forward::entry(&text).map(|entry| self.frame_of_traceback(&entry))
     }
 
     /// The stack of a dictionary, if anything is known of it.
@@ -178,7 +208,8 @@ impl SnapshotBuilder {
     /// The value of a key of a dictionary: the last one counts, as in Python.
     pub(super) fn entry(&self, dict: ValueHandle, key: FieldKey) -> Option<ValueHandle> {
         let key = ValueHandle::new(ValueKind::Str(key as u32));
-        self.dict_pairs(dict)?.iter().rev().find(|(known, _)| *known == key).map(|&(_, value)| value)
+        let pairs = self.dict_pairs(dict).filter(|pairs| pairs.len() <= MOST_KEYS)?;
+        pairs.iter().rev().find(|(known, _)| *known == key).map(|&(_, value)| value)
     }
 
     pub(super) fn unsigned_entry(&self, dict: ValueHandle, key: FieldKey) -> Option<u64> {
@@ -194,7 +225,7 @@ impl SnapshotBuilder {
             return AllocatorSettings::default();
         };
         let mut settings = AllocatorSettings { present: true, ..AllocatorSettings::default() };
-        for &(key, value) in pairs {
+        for &(key, value) in pairs.iter().take(MOST_SETTINGS) {
             let Some(key) = self.string(key) else {
                 continue;
             };
@@ -203,7 +234,7 @@ impl SnapshotBuilder {
                 // -1: unlimited.
                 "max_split_size" => settings.max_split_size = self.unsigned(value),
                 "roundup_power2_divisions" => {
-                    for &(megabytes, divisions) in self.dict_pairs(value).unwrap_or_default() {
+                    for &(megabytes, divisions) in self.setting_pairs(value) {
                         let interval = self.string(megabytes).and_then(|text| text.parse::<u64>().ok());
                         let index = interval.filter(|n| n.is_power_of_two()).map(|n| n.ilog2() as usize);
                         if let Some(slot) = index.and_then(|i| settings.roundup_power2_divisions.get_mut(i)) {
@@ -213,10 +244,16 @@ impl SnapshotBuilder {
                 }
                 _ => {}
             }
-            settings.all.insert(key.to_owned(), self.setting_text(value));
+            settings.all.insert(cut(key, LONGEST_SETTING).to_owned(), self.setting_text(value));
         }
         settings.complete_from_text();
         settings
+    }
+
+    /// The first entries of a setting that is a dictionary.
+    fn setting_pairs(&self, value: ValueHandle) -> &[(ValueHandle, ValueHandle)] {
+        let pairs = self.dict_pairs(value).unwrap_or_default();
+        &pairs[..pairs.len().min(MOST_SETTING_PAIRS)]
     }
 
     fn setting_text(&self, value: ValueHandle) -> String {
@@ -228,32 +265,35 @@ impl SnapshotBuilder {
                 self.integer(value).map_or_else(|| "?".to_owned(), |value| value.to_string())
             }
             ValueKind::Dict(_) => {
-                let pairs = self.dict_pairs(value).unwrap_or_default();
-                let texts = pairs.iter().filter_map(|&(key, value)| Some((self.string(key)?, self.integer(value)?)));
-                let mut texts: Vec<_> = texts.take(MOST_SETTING_PAIRS).collect();
+                let pairs = self.setting_pairs(value).iter();
+                let texts = pairs.filter_map(|&(key, value)| Some((self.string(key)?, self.integer(value)?)));
+                let mut texts: Vec<_> = texts.map(|(key, value)| (cut(key, LONGEST_SETTING), value)).collect();
                 // Numbers in their order, whatever that of the dictionary is.
                 texts.sort_by_key(|&(key, _)| (key.len(), key));
-                texts.iter().map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(",")
+                let text = texts.iter().map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(",");
+                cut(&text, LONGEST_SETTING).to_owned()
             }
             _ => "?".to_owned(),
         }
     }
 
-    /// Annotations are an aid: malformed ones are skipped.
-    fn finish_annotations(&self, value: ValueHandle) -> Vec<Annotation> {
-        let handles = self.list_items(value).unwrap_or_default();
-        let annotations = handles.iter().filter_map(|&handle| {
-            let stage = self.string(self.entry(handle, FieldKey::Stage)?)?;
-            let device = self
-                .unsigned_entry(handle, FieldKey::Device)
-                .and_then(|device| u32::try_from(device).ok().map(DeviceId::Ordinal));
-            Some(Annotation {
-                starts: stage == "START",
-                name: Self::string_id(self.entry(handle, FieldKey::Name)?)?,
-                device: device.unwrap_or_default(),
-                time_us: i64::try_from(self.unsigned_entry(handle, FieldKey::TimeUs)?).ok()?,
-            })
-        });
-        annotations.collect()
+    /// Annotations are an aid: malformed ones are skipped, and so is one that comes again, which Python writes but once.
+    fn finish_annotations(&mut self, value: ValueHandle) -> Vec<Annotation> {
+        let handles = self.list_items(value).map(Cow::into_owned).unwrap_or_default();
+        handles.into_iter().filter_map(|handle| self.finish_annotation(handle)).collect()
+    }
+
+    fn finish_annotation(&mut self, handle: ValueHandle) -> Option<Annotation> {
+        let stage = self.string(self.entry(handle, FieldKey::Stage)?)?;
+        let device = self
+            .unsigned_entry(handle, FieldKey::Device)
+            .and_then(|device| u32::try_from(device).ok().map(DeviceId::Ordinal));
+        let annotation = Annotation {
+            starts: stage == "START",
+            name: Self::string_id(self.entry(handle, FieldKey::Name)?)?,
+            device: device.unwrap_or_default(),
+            time_us: i64::try_from(self.unsigned_entry(handle, FieldKey::TimeUs)?).ok()?,
+        };
+        self.met.insert(handle).then_some(annotation)
     }
 }

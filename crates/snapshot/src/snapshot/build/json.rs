@@ -41,12 +41,10 @@ impl SnapshotBuilder {
     fn json_within(&self, value: ValueHandle, depth: usize, left: &mut RemainingBounds) -> Option<Json> {
         left.values = left.values.checked_sub(1)?;
         let depth = depth.checked_sub(1)?;
-        if let Some(items) = self.list_items(value) {
-            return items
-                .iter()
-                .map(|&item| self.json_within(item, depth, left))
-                .collect::<Option<_>>()
-                .map(Json::Array);
+        // Without a copy, which would be made again wherever a list is referred to.
+        if let Some(items) = self.items(value) {
+            let items = self.each(items).map(|item| self.json_within(item, depth, left));
+            return items.collect::<Option<_>>().map(Json::Array);
         }
         if let Some(pairs) = self.dict_pairs(value) {
             let mut map = Map::new();

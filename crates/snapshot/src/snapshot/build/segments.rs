@@ -95,8 +95,8 @@ impl SnapshotBuilder {
         self.lacks_block_addresses |= address.is_none();
         let address = address.unwrap_or(next_address);
         address.checked_add(size).ok_or_else(|| invalid("the block ends past the last address"))?;
-        let history = self.entry(handle, FieldKey::History).and_then(|history| self.list_items(history));
-        let occupant = history.and_then(|history| history.first().copied()).unwrap_or(ValueHandle::OPAQUE);
+        let occupant = self.entry(handle, FieldKey::History).and_then(|history| self.first_item(history));
+        let occupant = occupant.unwrap_or(ValueHandle::OPAQUE);
         let requested_size = self.unsigned_entry(handle, FieldKey::RequestedSize);
         Ok(Block {
             address,

@@ -6,11 +6,11 @@ use std::fmt;
 
 use ptmem_base::device::DeviceId;
 use ptmem_base::text::{cut, printable};
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::bytes::{IterationSeries, Stated, of_text, whole};
-use super::{Cases, DeviceNumbers, Measure, NumbersError, Serving, Stage, StatedFigure, device_of, figure_of};
+use super::{Cases, DeviceNumbers, Measure, NumbersError, Serving, Stage, device_of, figure_of};
 
 /// Objects that are nested deeper hold no figures: a case, a device, a counter, a pool, or a series lie above each.
 const DEEPEST: usize = 6;
@@ -177,15 +177,10 @@ impl FigureReader {
 
 /// Takes what a server stated.
 fn take_serving(cases: &mut Cases, owner: &[String], figure: Serving, stated: Stated) -> Result<(), NumbersError> {
-    let value = stated.map_err(|found| NumbersError::NotBytes {
-        place: figure.name().to_owned(),
-        found: printable(cut(&found, 64)),
-    })?;
-    if let (Some(numbers), Some(value)) = (FigureReader::numbers(cases, owner)?, value) {
-        numbers.is_stated = true;
-        StatedFigure { value, line: None }.add_to(&mut numbers.serving, figure);
+    match FigureReader::numbers(cases, owner)? {
+        Some(numbers) => numbers.state(figure, stated, || figure.name().to_owned()),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// A value at the path of a reader.
