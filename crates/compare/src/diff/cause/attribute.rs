@@ -280,7 +280,7 @@ fn beside_frees(index: usize, edits: &[Edit], marks: &Sides<Marks<'_>>, lives: &
         .map(|(edit, _)| edit)
 }
 
-/// EditEvidence often an edited function or package allocates next to a free.
+/// How often an edited function or package allocates next to a free.
 #[derive(Clone, Copy, Default)]
 struct EditVotes {
     /// The frees.

@@ -119,11 +119,10 @@ impl EditsOfFile {
             let statements = edit.statements.of(side).iter().enumerate();
             statements.map(move |(at, edited)| (edited.lines.clone(), (length(&edited.lines), index, at)))
         });
-        let scopes =
-            edits.iter().filter(|(_, edit)| edit.kind == EditKind::Code).filter_map(|&(index, edit)| {
-                let body = edit.body.of(side).clone()?;
-                Some((body.clone(), (length(&body), !edit.may_keep(), index)))
-            });
+        let scopes = edits.iter().filter(|(_, edit)| edit.kind == EditKind::Code).filter_map(|&(index, edit)| {
+            let body = edit.body.of(side).clone()?;
+            Some((body.clone(), (length(&body), !edit.may_keep(), index)))
+        });
         Self { lines: Innermost::new(lines), scopes: Innermost::new(scopes) }
     }
 }

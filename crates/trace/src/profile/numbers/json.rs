@@ -6,7 +6,7 @@ use std::fmt;
 
 use ptmem_base::device::DeviceId;
 use ptmem_base::text::{cut, printable};
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Error as _, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::bytes::{IterationSeries, Stated, of_text, whole};
