@@ -150,6 +150,8 @@ class Call:
         if isinstance(result, bool):
             return [result]
         results = flatten([result])
+        # Those of a function in place of an operator are only the first ones.
+        results += [None] * (len(self.operator.overload._schema.returns) - len(results))
         changed = [made[id(tensor)] for tensor in self.changes]
         return results + [value for value in changed if all(value is not result for result in results)]
 
@@ -197,7 +199,7 @@ def computed(call, trust=None):
     if base == "equal":
         return call.work(trust=call.trust, answer=int(results[0]))
     if trust is not None or call.trust > KNOWN:
-        fractions = [result for result in results if result.is_floating_point()]
+        fractions = [result for result in results if result is not None and result.is_floating_point()]
         # A quotient or a logarithm of what is not set, or what a kernel may have changed since.
         if not all(result.isfinite().all() if trust is not None else not result.isnan().any() for result in fractions):
             return call.work()

@@ -505,7 +505,7 @@ PROGRAMS = """
 """
 # Programs of crates/simulate/tests/torch/decisions.py, whose sizes follow from values: they run with `--compute all`.
 DECISIONS = """
-    assigner suppression router beams replay lengths early_exit dropout process graphs
+    assigner suppression router beams replay lengths early_exit dropout process graphs codebook
 """
 
 

@@ -180,9 +180,13 @@ def graphs(device):
 def codebook(device):
     """Pictures as codes, over training steps of convolutions: codes that are hardly used begin anew."""
     encoder = nn.Sequential(
-        nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.GELU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, padding=1)
-    ).to(device)
-    decoder = nn.Sequential(nn.Upsample(scale_factor=2), nn.ConvTranspose2d(8, 1, 3, padding=1)).to(device)
+        nn.Conv2d(1, 8, 3, padding=1, device=device),
+        nn.BatchNorm2d(8, device=device),
+        nn.GELU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 8, 3, padding=1, device=device),
+    )
+    decoder = nn.Sequential(nn.Upsample(scale_factor=2), nn.ConvTranspose2d(8, 1, 3, padding=1, device=device))
     codes = nn.Parameter(torch.randn(64, 8, device=device))
     optimizer = torch.optim.AdamW([*encoder.parameters(), *decoder.parameters(), codes], lr=1e-2)
     for _ in range(4):
