@@ -141,7 +141,10 @@ fn assert_follows_the_schema(report: &Json) {
         jsonschema::validator_for(&schema).unwrap().iter_errors(report).map(|e| e.to_string()).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
     for place in ["", "/gpu", "/tool"] {
-        let described = schema.pointer(&place.replace('/', "/properties/")).unwrap()["properties"].as_object().unwrap();
+        let described = schema.pointer(&place.replace('/', "/properties/")).unwrap();
+        let shared = described["$ref"].as_str().map(|reference| reference.trim_start_matches('#'));
+        let described = shared.map_or(described, |pointer| schema.pointer(pointer).unwrap());
+        let described = described["properties"].as_object().unwrap();
         let written = report.pointer(place).unwrap().as_object().unwrap();
         assert!(described.keys().eq(written.keys()), "{place}: {described:?}");
     }
