@@ -57,8 +57,11 @@ fn is_captured(stream: Handle) -> bool {
     matches!(streams::capture(stream), Ok(Some(_)))
 }
 
-/// Notes a launch of a kernel of which only the parameters are known.
+/// Notes a launch of a kernel of which only the parameters are known. Operators of PyTorch may also be written in Triton.
 pub(crate) fn launched_with(parameters: &[Parameter], arguments: In<u64>, stream: Handle) {
+    if is_computed(stream) {
+        return;
+    }
     let captured = is_captured(stream);
     for address in words(parameters, arguments).filter(|&word| addresses::is_device(word)) {
         doubt(address);
