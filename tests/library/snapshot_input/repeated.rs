@@ -19,7 +19,7 @@ fn list(item: &[u8], count: usize) -> Vec<u8> {
     [b"](".to_vec(), item.repeat(count), b"e".to_vec()].concat()
 }
 
-/// A dictionary with so many keys that mean nothing.
+/// A dictionary with this many unknown keys.
 fn long_dict(count: usize) -> Vec<u8> {
     [b"}(".to_vec(), b"K\0N".repeat(count), b"u".to_vec()].concat()
 }

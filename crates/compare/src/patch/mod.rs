@@ -41,7 +41,7 @@ impl Patch {
         }
     }
 
-    /// Drops the edits that move text within or between files, which is no edit. Once for all files: a change may have thousands.
+    /// Drops the edits that only move text within or between files. Once for all files: a change may have thousands.
     pub fn leave_out_moved(&mut self) {
         let mut is_moved = moved(&self.edits).into_iter();
         self.edits.retain(|_| is_moved.next() != Some(true));

@@ -59,16 +59,8 @@ fn is_captured(stream: Handle) -> bool {
 
 /// Notes a launch of a kernel of which only the parameters are known. Operators of PyTorch may also be written in Triton.
 pub(crate) fn launched_with(parameters: &[Parameter], arguments: In<u64>, stream: Handle) {
-    if is_computed(stream) {
-        return;
-    }
     let captured = is_captured(stream);
-    for address in words(parameters, arguments).filter(|&word| addresses::is_device(word)) {
-        doubt(address);
-        if captured {
-            IN_GRAPHS.lock().insert(address);
-        }
-    }
+    words(parameters, arguments).for_each(|word| may_write(word, captured));
 }
 
 /// Notes a launch of a kernel of which nothing is known.
@@ -99,14 +91,18 @@ pub(crate) fn replayed() {
     IN_GRAPHS.lock().iter().for_each(|&address| doubt(address));
 }
 
-/// Notes that a library may have written to memory of a device, or of the host. Its arguments do not tell what it only
-/// reads: the weights of a convolution, too.
+/// Notes that a library may have written to memory of a device, or of the host. A library does not say which of its
+/// arguments it only reads, such as the weights of a convolution.
 pub(crate) fn wrote(address: u64) {
-    let captures = streams::is_any_captured();
-    if !addresses::is_device(address) || runs_operator() && !captures {
+    may_write(address, streams::is_any_captured());
+}
+
+/// Notes work that may write to memory of a device: now, or whenever the graph that captures it is replayed.
+fn may_write(address: u64, captured: bool) {
+    if !addresses::is_device(address) || runs_operator() && !captured {
         return;
     }
-    if captures {
+    if captured {
         IN_GRAPHS.lock().insert(address);
     }
     doubt(address);

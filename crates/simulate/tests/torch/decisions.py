@@ -178,7 +178,7 @@ def graphs(device):
 
 
 def codebook(device):
-    """Pictures as codes, over training steps of convolutions: codes that are hardly used begin anew."""
+    """Pictures as codes, over training steps of convolutions: rarely used codes are reset."""
     encoder = nn.Sequential(
         nn.Conv2d(1, 8, 3, padding=1, device=device),
         nn.BatchNorm2d(8, device=device),

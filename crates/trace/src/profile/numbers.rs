@@ -94,7 +94,7 @@ pub enum NumbersError {
         /// Those that are there.
         known: String,
     },
-    /// A table or a log of more than [`MOST_TABLE`] bytes: what is behind them could state other figures.
+    /// A table or a log of more than [`MOST_TABLE`] bytes, of which the rest could state other figures.
     #[error("the table or log is longer than {}; give the part with the figures", Size(MOST_TABLE as u64))]
     TooLong,
     /// A table that is not one.

@@ -133,9 +133,9 @@ const WORDINGS: [Wording; 12] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Said {
     Value(u64),
-    /// Less than nothing, as where a rank has no memory left.
+    /// Below zero, for example if a rank has no memory left.
     Negative,
-    /// No number, or one that is too large.
+    /// Not a number, or too large.
     Unreadable,
 }
 
@@ -172,7 +172,8 @@ impl Serving {
     }
 }
 
-/// The figures in a log. Of several lines on one, as of the ranks of a job, the worst; none where a line states it as no number.
+/// The figures in a log. If several lines state one, as the ranks of a job do, the worst counts; if one of them is not a number, the
+/// figure is unknown.
 #[must_use]
 pub fn serving_in(text: &str) -> BTreeMap<Serving, StatedFigure> {
     let mut found = BTreeMap::new();
@@ -183,7 +184,7 @@ pub fn serving_in(text: &str) -> BTreeMap<Serving, StatedFigure> {
             match wording.find(words) {
                 None => {}
                 Some(Said::Value(value)) => StatedFigure { value, line: Some(line) }.add_to(&mut found, figure),
-                // Less than nothing is no growth.
+                // A negative figure cannot be the largest.
                 Some(Said::Negative) if !figure.is_capacity() => {}
                 Some(Said::Negative | Said::Unreadable) => _ = unknown.insert(figure),
             }

@@ -41,7 +41,7 @@ pub(super) fn required<T>(value: Option<T>, key: FieldKey, expected: &str) -> Re
     value.ok_or_else(|| invalid(format!("the key '{key}' is missing or is not {expected}")))
 }
 
-/// Stacks with more frames get none of the forward pass: autograd's threads begin their stacks anew.
+/// Stacks with more frames get no frames of the forward pass: those of autograd's threads start empty, and stay short.
 const DEEPEST_BACKWARD: usize = 512;
 
 /// PyTorch itself knows at most 128 devices in a process.
