@@ -168,6 +168,24 @@ def encoder_with_padding(device):
         model(torch.rand(3, 12, 32).to(device), src_key_padding_mask=torch.arange(12).to(device) >= lengths[:, None])
 
 
+def large_transformer(device):
+    """405 million weights: most matrices have 4 to 16 MiB, the vocabulary's 196 MiB."""
+    layer = torch.nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True, device=device)
+    encoder = torch.nn.TransformerEncoder(layer, 24, enable_nested_tensor=False)
+    embedding = torch.nn.Embedding(50257, 1024, device=device)
+    head = torch.nn.Linear(1024, 50257, bias=False, device=device)
+    model = torch.nn.ModuleList([encoder, embedding, head])
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(2):
+        tokens = torch.randint(50257, (4, 513), device=device)
+        logits = head(encoder(embedding(tokens[:, :-1])))
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 def packed_sequences(device):
     lengths = torch.tensor([7, 5, 2])
     packed = nn.utils.rnn.pack_padded_sequence(torch.rand(3, 7, 8).to(device), lengths, batch_first=True)
