@@ -9,6 +9,8 @@ use ptmem::replay::{self, Origin, Position};
 use ptmem::snapshot;
 use ptmem::stack::{GroupBy, Grouper};
 
+use crate::support::fixtures::{snapshots, some};
+
 /// Numbers that look random, and are the same in every run.
 fn numbers(seed: usize, below: u64, count: usize) -> impl Iterator<Item = u32> {
     let mut state = seed as u64 + 1;
@@ -51,7 +53,7 @@ fn key(origin: Origin, grouper: &Grouper<'_>) -> String {
 #[test]
 fn a_saved_profile_knows_every_event() {
     let mut places = 0;
-    for (seed, path) in crate::support::fixtures::snapshots().into_iter().enumerate() {
+    for (seed, path) in some(snapshots()).enumerate() {
         let name = path.display();
         let snapshot = snapshot::read(File::open(&path).unwrap()).unwrap();
         let mut live = profile::read(File::open(&path).unwrap(), "x.pkl", ReadOptions::default()).unwrap();
@@ -80,5 +82,5 @@ fn a_saved_profile_knows_every_event() {
             }
         }
     }
-    assert!(places > 500, "{places}");
+    assert!(places > 200, "{places}");
 }

@@ -213,7 +213,7 @@ fn a_table_or_log_that_is_too_long_is_refused() {
     {
         let text = [head, &"x".repeat(length - head.len() - tail.len()), tail].concat();
         let error = read(&text, None).unwrap_err().to_string();
-        assert!(error.contains("longer than 64.00 MiB"), "{error}");
+        assert!(error.contains("read as a table or log, of at most 64.00 MiB"), "{error}");
     }
 }
 

@@ -38,7 +38,7 @@ fn assert_verdict_is_short(report: &str) {
 #[test]
 fn no_line_of_any_command_is_longer_than_the_terminal_is_wide() {
     let folder = fixtures::folder();
-    for path in fixtures::snapshots() {
+    for path in fixtures::some(fixtures::snapshots()) {
         let path = path.strip_prefix(&folder).unwrap().to_str().unwrap();
         assert_fits(80, &["show", path, "-v", "--phases"]);
         assert_fits(80, &["leak", path]);

@@ -188,7 +188,8 @@ def codebook(device):
     )
     decoder = nn.Sequential(nn.Upsample(scale_factor=2), nn.ConvTranspose2d(8, 1, 3, padding=1, device=device))
     codes = nn.Parameter(torch.randn(64, 8, device=device))
-    optimizer = torch.optim.AdamW([*encoder.parameters(), *decoder.parameters(), codes], lr=1e-2)
+    # As on the CPU, one parameter after another.
+    optimizer = torch.optim.AdamW([*encoder.parameters(), *decoder.parameters(), codes], lr=1e-2, foreach=False)
     for _ in range(4):
         pictures = torch.randn(8, 1, 12, 12, device=device)
         points = encoder(pictures).movedim(1, -1)

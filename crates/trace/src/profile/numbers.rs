@@ -95,7 +95,7 @@ pub enum NumbersError {
         known: String,
     },
     /// A table or a log of more than [`MOST_TABLE`] bytes, of which the rest could state other figures.
-    #[error("the table or log is longer than {}; give the part with the figures", Size(MOST_TABLE as u64))]
+    #[error("a text that is not JSON is read as a table or log, of at most {}: give the part with the figures", Size(MOST_TABLE as u64))]
     TooLong,
     /// A table that is not one.
     #[error("the table cannot be read: {0}")]
@@ -345,15 +345,12 @@ pub fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
     if text.trim_ascii_start().starts_with(b"{") {
         return verified(json::cases(text)?);
     }
-    let is_cut = text.len() > MOST_TABLE;
+    if text.len() > MOST_TABLE {
+        return Err(NumbersError::TooLong);
+    }
     let log = serving_in(&String::from_utf8_lossy(text));
     if log.is_empty() {
-        let table = table::cases(text);
-        let is_table = table.as_ref().map_or(true, |cases| !cases.is_empty());
-        return if is_cut && is_table { Err(NumbersError::TooLong) } else { verified(table?) };
-    }
-    if is_cut {
-        return Err(NumbersError::TooLong);
+        return verified(table::cases(text)?);
     }
     let mut cases = Cases::default();
     cases.case("")?.own = DeviceNumbers { serving: log, is_stated: true, ..DeviceNumbers::default() };
