@@ -1,7 +1,6 @@
 //! The five functions of the library.
 
 use std::io::{self, Read};
-use std::sync::Arc;
 
 use crate::diff::{self, PhaseOptions};
 use crate::leak;
@@ -28,8 +27,8 @@ pub fn read(input: impl Read, name: &str, options: profile::ReadOptions) -> Resu
 pub fn compare(before: Profile, after: Profile, limits: &Thresholds) -> Gate {
     let mut profiles = Sides { before, after };
     if profiles.each().iter().all(|(_, profile)| profile.options.at == Moment::Peak) {
-        profiles.before.options.at = Moment::Aligned(Arc::default());
-        profiles.after.options.at = Moment::Aligned(Arc::default());
+        profiles.before.options.at = Moment::Aligned;
+        profiles.after.options.at = Moment::Aligned;
     }
     let wanted = limits.growth.iter().any(|growth| growth.target.kind.is_of_phases());
     let phases = PhaseOptions { wanted, ..PhaseOptions::default() };

@@ -102,7 +102,7 @@ fn read<T>(path: &Path, read: impl FnOnce(&mut dyn Read) -> Result<T, profile::P
 pub(crate) fn require_moment(profile: &Profile) -> Result<()> {
     let moment = &profile.options.at;
     let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
-    if matches!(moment, Moment::Peak | Moment::Aligned(_))
+    if matches!(moment, Moment::Peak | Moment::Aligned)
         || active.is_empty()
         || active.iter().any(|device| device.at.is_some())
     {

@@ -195,7 +195,7 @@ fn torch_has_the_card_without_the_context() {
                   for _ in range(int(sys.argv[1])): torch.cuda.caching_allocator_alloc(64 << 20)\n";
     fs::write(folder.path().join("hold.py"), script).unwrap();
     for (range, answer) in [
-        ("blocks=20..30", "fits, 25 does not, on a simulated NVIDIA A100-SXM4-80GB with 2.00 GiB of memory"),
+        ("blocks=24..27", "fits, 25 does not, on a simulated NVIDIA A100-SXM4-80GB with 2.00 GiB of memory"),
         ("huge=9..9", "not even the first huge of 9..9 fits"),
     ] {
         let program = if range.starts_with("huge") { ["-c", FIRST, "{huge}"] } else { ["hold.py", "{blocks}", ""] };

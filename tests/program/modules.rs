@@ -72,7 +72,6 @@ fn memory_belongs_to_modules() {
     for (name, option, plain) in [
         ("transformer", "--modules", None),
         ("checkpointed", "--shapes", Some(&CHECKPOINTED)),
-        ("convolutional", "--shapes", None),
         ("recurrent", "--modules", None),
         ("compiled", "--modules", Some(&COMPILED)),
     ] {

@@ -38,7 +38,7 @@ impl StackArguments {
         view: &ViewArguments,
         is_rank: bool,
     ) -> Result<profile::ReadOptions> {
-        if let Some(Moment::Aligned(_)) = self.at {
+        if let Some(Moment::Aligned) = self.at {
             bail!("--at aligned is a moment of two snapshots, for 'ptmem diff'; expected another one");
         }
         let layout = !is_rank && view.formats().any(Format::has_pictures);

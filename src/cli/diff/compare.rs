@@ -223,7 +223,7 @@ impl Comparer<'_> {
         // No addresses are kept for the ranks of a job: there may be thousands.
         let layout = item.member.is_none() && request.has_pictures();
         let options = request.stacks.profile_options(request.config, request.view);
-        let at = request.stacks.moment().unwrap_or_else(|| Moment::Aligned(Arc::default()));
+        let at = request.stacks.moment().unwrap_or(Moment::Aligned);
         let ignore = item.pair.thresholds.ignore.clone();
         let options = profile::ReadOptions { at, layout, ignore, ..options };
         let profiles = input::profiles(item.files, &options, self.parallel)?;

@@ -5,7 +5,6 @@ mod examine;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
@@ -41,7 +40,7 @@ pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCo
     let mut findings = examine(&profile, &leak::search(&profile, &leak::LeakOptions::default()));
     if let Some(second) = &arguments.again {
         // At corresponding places.
-        profile.look_at(Moment::Aligned(Arc::default()));
+        profile.look_at(Moment::Aligned);
         let diff = diff::compare(profile, input::profile(second, &options)?, diff::DiffOptions::default());
         findings.push((Aspect::Again, again(&diff)));
     }

@@ -6,6 +6,15 @@
 //! memory as before. If the other holds equally much at the cut and at its own end, the order decides: no change to the
 //! code leaves all allocations of one history at an end of the other. Fewer steps of the same kind do not count as a
 //! missing part while one step is whole.
+//!
+//! For example, a before has 1,000 allocations, and an after 900, of which the first is like number 101 of the before. The
+//! before begins with 3 GiB:
+//!
+//! * It holds 4 GiB at number 101, and the after begins with 4 GiB: the after lacks the first 100.
+//! * It holds 4 GiB there, and the after begins with 3 GiB: no cut. It is unclear why if the 900 are the last 900 of the
+//!   before in the same order; otherwise the code does without these 100.
+//! * It holds 3 GiB there, too: the after lacks the first 100 if its 900 are the last 900 of the before in the same order,
+//!   and have most stacks of the 8 right before the cut. Without those stacks it is unclear.
 
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
@@ -56,12 +65,12 @@ pub(super) fn parts(sequences: &Sides<Sequence<'_>>, scale: f64, is_unlike: bool
         let scale = if side == Side::After { scale } else { 1.0 / scale };
         for end in [End::Head, End::Tail] {
             match Question::new(sequences, scale, order, side, end).answer() {
-                Some(Ok((missing, mended))) => {
-                    parts.missing.push(missing);
-                    *order = mended;
+                EndAnswer::Lacks { part, order: corrected } => {
+                    parts.missing.push(part);
+                    *order = corrected;
                 }
-                Some(Err(unclear)) => parts.unclear = Some(unclear),
-                None => {}
+                EndAnswer::Unclear(unclear) => parts.unclear = Some(unclear),
+                EndAnswer::Has => {}
             }
         }
     }
@@ -86,6 +95,16 @@ struct Question<'a> {
     pairs: Vec<PlacePair>,
     /// By how much the sizes of this side differ.
     scale: f64,
+}
+
+/// What is known of that side and that end.
+enum EndAnswer {
+    /// The side has the end, or its code does without it.
+    Has,
+    /// It lacks the end. The pairs that follow from that.
+    Lacks { part: MissingPart, order: Vec<PlacePair> },
+    /// A cut cannot be distinguished from a shorter program.
+    Unclear(UnclearPart),
 }
 
 /// Pairs of sequences of these lengths as `side` counts them from an end, or converted back.
@@ -120,12 +139,10 @@ impl<'a> Question<'a> {
 }
 
 impl Question<'_> {
-    /// The part that is missing, with the pairs that follow from that, or why a cut cannot be distinguished from a
-    /// shorter program.
-    fn answer(&self) -> Option<Result<(MissingPart, Vec<PlacePair>), UnclearPart>> {
-        let (count, moved) = self.gone()?;
+    fn answer(&self) -> EndAnswer {
+        let Some((count, moved)) = self.gone() else { return EndAnswer::Has };
         if self.is_step_left(count) {
-            return self.is_peak_gone(count).then(|| Ok((self.missing(count), self.order(0, 0))));
+            return if self.is_peak_gone(count) { self.lacks(count, self.order(0, 0)) } else { EndAnswer::Has };
         }
         let evidence = self.evidence(count);
         let is_round = self.is_another_round(count);
@@ -133,9 +150,9 @@ impl Question<'_> {
         // A change to the code begins and ends where a function does: a cut does not.
         let is_cut = evidence.is_none() && is_rest && self.goes_on(count);
         if evidence == Some(true) || is_cut || (is_round && self.is_peak_gone(count)) {
-            return Some(Ok((self.missing(count), self.order(count, moved))));
+            return self.lacks(count, self.order(count, moved));
         }
-        is_rest.then_some(Err(UnclearPart::Rest(self.side)))
+        if is_rest { EndAnswer::Unclear(UnclearPart::Rest(self.side)) } else { EndAnswer::Has }
     }
 
     /// True if a whole step is left, or any recurring unit: the missing part continues like the rest, and memory rises
@@ -177,11 +194,12 @@ impl Question<'_> {
         turned(moved_pairs.chain(rest), lengths, self.side, self.end)
     }
 
-    fn missing(&self, gone: usize) -> MissingPart {
+    fn lacks(&self, gone: usize, order: Vec<PlacePair>) -> EndAnswer {
         let length = self.other.born.len();
         let place = self.place(gone);
         let gone = if self.end == End::Head { place } else { length - place };
-        MissingPart { side: self.side, end: self.end, share: (gone * 1000 / length.max(1)) as u64 }
+        let part = MissingPart { side: self.side, end: self.end, share: (gone * 1000 / length.max(1)) as u64 };
+        EndAnswer::Lacks { part, order }
     }
 
     /// The number of allocations at the end of the other side that this side lacks, and how many of this one must move for

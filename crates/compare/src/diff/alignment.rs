@@ -1,11 +1,10 @@
 //! The correspondence of two recordings: where they are compared, the parts that one of them lacks, and peaks that moved.
 
 use std::fmt;
-use std::sync::Arc;
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::{count, thousands};
-use ptmem_trace::profile::{DeviceProfile, HistoryKind, Moment, Places, Profile};
+use ptmem_trace::profile::{DeviceProfile, HistoryKind, Moment, Profile};
 use ptmem_trace::replay::Position;
 use ptmem_trace::stack::{GroupBy, Grouper};
 
@@ -56,19 +55,21 @@ impl Aligned {
 /// Compares both sides at corresponding places: at the peak of the after, and at the place of the before that
 /// corresponds to it.
 pub(super) fn look_at_peaks(profiles: &mut Sides<Profile>, pairs: &[Sides<Option<usize>>], aligned: &[Aligned]) {
-    let mut places = Places::new();
     for (index, aligned) in pairs.iter().zip(aligned) {
-        let (Some(Sides { before, after }), Some(alignment)) = (devices(profiles, *index).both(), &aligned.alignment)
-        else {
-            continue;
-        };
-        if before.has_known_peak() && after.has_known_peak() {
-            let place = after.figures.allocated.peak_at.and_then(|at| alignment.before_of(at));
-            places.extend(place.map(|place| (before.device, place)));
+        let place = peak_of_after(devices(profiles, *index), aligned.alignment.as_ref());
+        if let Some(before) = index.before {
+            profiles.before.devices[before].peak_of_after = place;
         }
     }
-    profiles.before.look_at(Moment::Aligned(Arc::new(places)));
-    profiles.after.look_at(Moment::Aligned(Arc::default()));
+    profiles.before.look_at(Moment::Aligned);
+    profiles.after.look_at(Moment::Aligned);
+}
+
+/// The place of the before that corresponds to the peak of the after, where both know theirs.
+fn peak_of_after(devices: Sides<Option<&DeviceProfile>>, alignment: Option<&Alignment>) -> Option<Position> {
+    let Sides { before, after } = devices.both()?;
+    let at = after.figures.allocated.peak_at.filter(|_| before.has_known_peak() && after.has_known_peak())?;
+    alignment?.before_of(at)
 }
 
 /// The place of a peak in the program.

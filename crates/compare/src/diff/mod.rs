@@ -215,7 +215,7 @@ pub fn compare(before: Profile, after: Profile, options: DiffOptions) -> Diff {
     level_names(&mut profiles);
     ptmem_trace::profile::tell_guesses_once(&mut profiles);
     let aligned = alignment::align(&profiles, &pairs, options);
-    if matches!(profiles.before.options.at, Moment::Aligned(_)) {
+    if matches!(profiles.before.options.at, Moment::Aligned) {
         alignment::look_at_peaks(&mut profiles, &pairs, &aligned);
     }
     let comparing = Comparing {
@@ -333,7 +333,7 @@ impl Comparing<'_> {
         if !(has_moment.before && has_moment.after) {
             return (Vec::new(), Vec::new());
         }
-        let is_at_peak = matches!(self.profiles.after.options.at, Moment::Peak | Moment::Aligned(_));
+        let is_at_peak = matches!(self.profiles.after.options.at, Moment::Peak | Moment::Aligned);
         let at = devices.map(|device| device.and_then(|device| device.at).filter(|_| is_at_peak));
         let Compared { stacks, pairs } = moved::follow(devices, groupers, paired);
         let rows = rows(stacks.map(|stacks| &**stacks), &self.groupers, &pairs, at);

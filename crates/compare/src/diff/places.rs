@@ -133,11 +133,13 @@ fn apart(
     alignment: Option<&Alignment>,
     missing: &[MissingPart],
 ) -> Option<Apart> {
-    let Moment::Aligned(places) = &profiles.before.options.at else { return Some(Apart::Asked) };
+    if profiles.before.options.at != Moment::Aligned {
+        return Some(Apart::Asked);
+    }
     if !devices.each().into_iter().all(|(_, device)| device.has_known_peak()) {
         return Some(Apart::NotKnown);
     }
-    if places.contains_key(&devices.before.device) {
+    if devices.before.peak_of_after.is_some() {
         return None;
     }
     Some(match alignment {

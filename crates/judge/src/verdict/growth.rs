@@ -182,7 +182,7 @@ pub(super) fn labels(diff: &Diff) -> impl Iterator<Item = &str> {
 
 /// Whether the rows of a comparison add up to the change of the peak.
 pub(super) fn has_rows_at_peak(diff: &Diff) -> bool {
-    matches!(diff.profiles.after.options.at, Moment::Peak | Moment::Aligned(_))
+    matches!(diff.profiles.after.options.at, Moment::Peak | Moment::Aligned)
 }
 
 impl Judge {

@@ -23,7 +23,7 @@ pub(super) fn figure(section: &Section, picture: &Picture, id: &str) -> Markup {
 /// A moment in words.
 pub(super) fn title(moment: &profile::Moment) -> String {
     match moment {
-        profile::Moment::Aligned(_) => "peak of the after, and the corresponding place of the before".to_owned(),
+        profile::Moment::Aligned => "peak of the after, and the corresponding place of the before".to_owned(),
         profile::Moment::Peak => "peak".to_owned(),
         profile::Moment::Baseline => "start of the recording".to_owned(),
         profile::Moment::End => "end".to_owned(),

@@ -1,7 +1,5 @@
 //! Who holds the memory at the moments of a picture.
 
-use std::sync::Arc;
-
 use ptmem_base::sides::{Side, Sides};
 use ptmem_compare::diff::RowKind;
 use ptmem_trace::profile::{Held, Moment as Which};
@@ -38,7 +36,7 @@ fn placed(pictured: &Pictured<'_>, is_cut: bool) -> Vec<FlameMoment> {
     let profile = pictured.profiles.after.or(pictured.profiles.before);
     let mut asked = profile.map(|profile| profile.options.at.clone()).unwrap_or_default();
     let mut known = [devices.before, devices.after].into_iter().flatten();
-    if matches!(asked, Which::Aligned(_)) && known.all(|device| device.at == device.figures.allocated.peak_at) {
+    if matches!(asked, Which::Aligned) && known.all(|device| device.at == device.figures.allocated.peak_at) {
         asked = Which::Peak;
     }
     let mut moments = vec![FlameMoment::new(asked, devices.map(|device| device.and_then(|device| device.at)))];
@@ -49,9 +47,9 @@ fn placed(pictured: &Pictured<'_>, is_cut: bool) -> Vec<FlameMoment> {
             moments.push(FlameMoment::new(which, at));
         }
     }
-    if !matches!(moments[0].which, Which::Aligned(_)) {
+    if !matches!(moments[0].which, Which::Aligned) {
         let at = aligned_peak(pictured).into_iter();
-        moments.extend(at.map(|at| FlameMoment::new(Which::Aligned(Arc::default()), at)));
+        moments.extend(at.map(|at| FlameMoment::new(Which::Aligned, at)));
     }
     moments
 }

@@ -81,7 +81,7 @@ impl Changed<'_> {
     fn moment(&self) -> String {
         let at = match &self.diff().profiles.after.options.at {
             // If both peaks are at the same place, a label for their sides is unnecessary.
-            Moment::Aligned(_) if self.device.places.as_ref().is_none_or(|places| places.higher_elsewhere() == 0) => {
+            Moment::Aligned if self.device.places.as_ref().is_none_or(|places| places.higher_elsewhere() == 0) => {
                 &Moment::Peak
             }
             at => at,

@@ -251,7 +251,7 @@ pub(super) fn moment_name(moment: &Moment) -> String {
             format!("at the {} of {}{number}", phase.point.name(), phase.name)
         }
         Moment::Between(ends) => format!("at the peak between {} and {}", ends[0], ends[1]),
-        Moment::Aligned(_) => "at the peak of the after".to_owned(),
+        Moment::Aligned => "at the peak of the after".to_owned(),
     }
 }
 

@@ -61,6 +61,9 @@ pub struct DeviceProfile {
     /// The position that [`super::ReadOptions::at`] means on this device; `None` where there is no such moment.
     #[serde(skip)]
     pub at: Option<Position>,
+    /// Of a before that is compared: the place that corresponds to the peak of the after, where one does.
+    #[serde(skip)]
+    pub peak_of_after: Option<Position>,
     /// Allocated bytes by stack, the most at the peak first. At every moment they add up to `allocated`.
     #[serde(skip)]
     pub stacks: Vec<StackTotal>,

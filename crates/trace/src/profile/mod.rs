@@ -38,7 +38,7 @@ pub use guesses::{SupposedSizes, Unknown, tell_once as tell_guesses_once};
 pub use lines::{HeldLine, HeldLines, Line, Lines, lines_of};
 pub use measure::measure;
 pub use metric::{Metric, Point};
-pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint, Places};
+pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint};
 pub use open::{Opened, open, read, read_case};
 pub use phases::{MOST_PHASES, Occurrence, Phases};
 pub use serving::{Serving, StatedFigure, serving_in};

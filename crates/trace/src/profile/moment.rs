@@ -1,8 +1,6 @@
 //! Moments at which memory is attributed to stacks.
 
-use ptmem_base::device::DeviceId;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -36,11 +34,8 @@ pub enum Moment {
     /// At the highest allocated bytes between two moments.
     Between(Arc<[Moment; 2]>),
     /// At the peak of the after, and at the matching place of the before.
-    Aligned(Arc<Places>),
+    Aligned,
 }
-
-/// Moments by device. Other devices use their peak.
-pub type Places = BTreeMap<DeviceId, Position>;
 
 /// A point of a phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,7 +110,7 @@ impl Moment {
             "peak" => Self::Peak,
             "end" => Self::End,
             "oom" => Self::Oom,
-            "aligned" => Self::Aligned(Arc::default()),
+            "aligned" => Self::Aligned,
             _ => match text.split_once(':')? {
                 ("event", number) => Self::Event(number.parse().ok()?),
                 ("time", seconds) => Self::Time(microseconds(seconds)?),
@@ -135,7 +130,7 @@ impl Moment {
 
     /// True if a window can begin or end at it.
     fn can_end_a_window(&self) -> bool {
-        !matches!(self, Self::Between(_) | Self::Aligned(_))
+        !matches!(self, Self::Between(_) | Self::Aligned)
     }
 
     /// The moment itself, or the ends of its window.
@@ -182,7 +177,7 @@ impl fmt::Display for Moment {
                 write!(f, "phase:{}{number}:{}", phase.name, phase.point.name())
             }
             Self::Between(ends) => write!(f, "between:{}..{}", ends[0], ends[1]),
-            Self::Aligned(_) => f.write_str("aligned"),
+            Self::Aligned => f.write_str("aligned"),
         }
     }
 }
@@ -207,9 +202,7 @@ impl DeviceProfile {
                 let window = Window { from: self.place_of(&ends[0], times)?, to: self.place_of(&ends[1], times)? };
                 if window.from <= window.to { self.highest_of(&[window]) } else { None }
             }
-            Moment::Aligned(places) => {
-                places.get(&self.device).copied().or_else(|| self.place_of(&Moment::Peak, times))
-            }
+            Moment::Aligned => self.peak_of_after.or_else(|| self.place_of(&Moment::Peak, times)),
         }
     }
 

@@ -70,7 +70,8 @@ impl Backing {
             Action::SegmentFree | Action::SegmentUnmap => {
                 self.segments.remove(event.addr, event.size);
             }
-            _ => {}
+            Action::Alloc | Action::FreeRequested | Action::FreeCompleted => {}
+            Action::Snapshot | Action::Oom | Action::Other => {}
         }
     }
 }

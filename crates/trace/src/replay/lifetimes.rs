@@ -56,7 +56,8 @@ pub(super) fn trace(events: &[Event], blocks: &[Block], census: &Census) -> Life
             Action::Alloc => tracer.begin(i, event),
             Action::FreeRequested => tracer.request_free(i, event),
             Action::FreeCompleted => tracer.complete_free(i, event),
-            _ => {}
+            Action::SegmentAlloc | Action::SegmentFree | Action::SegmentMap | Action::SegmentUnmap => {}
+            Action::Snapshot | Action::Oom | Action::Other => {}
         }
     }
     for block in blocks {

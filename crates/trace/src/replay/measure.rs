@@ -1,4 +1,17 @@
 //! The figures of a device: the counters over its history, checked against the rest of the file.
+//!
+//! Each row is something that a file can lack, the function of [`Findings`] that finds it, and what is then known of the
+//! figures before the dump. Those at the dump are always known.
+//!
+//! | what is missing | found by | allocated, active, requested | reserved |
+//! |---|---|---|---|
+//! | the events of this device | `nothing_recorded` | unknown | unknown |
+//! | allocations | `history` | unknown | known |
+//! | frees, which were left out | `frees_skipped` | unknown | known |
+//! | frees of what is older, in release 2.0 | `is_least` | at least | at least |
+//! | events of segments | `misses_segments` | known; the error of those after requests is not | unknown |
+//! | segments, below what is active | `contradicts_active` | known | unknown, as is fragmentation |
+//! | the segments of some blocks | `sizes.unbacked` | known | known; its error is not |
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_snapshot::snapshot::{Action, BlockSums, Device, DeviceCounters};

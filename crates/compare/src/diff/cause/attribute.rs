@@ -26,7 +26,7 @@ impl Diff {
     /// `checkout` has the paths of recorded files from the root that those of the patch begin at.
     pub fn find_causes(&mut self, patch: Option<&Patch>, checkout: &BTreeMap<String, String>) {
         let versions = self.changed_versions();
-        let is_listed = matches!(self.profiles.after.options.at, Moment::Peak | Moment::Aligned(_));
+        let is_listed = matches!(self.profiles.after.options.at, Moment::Peak | Moment::Aligned);
         if !is_listed || patch.is_none() && versions.is_empty() {
             return;
         }
