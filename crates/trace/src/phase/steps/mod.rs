@@ -266,7 +266,7 @@ impl Steps {
 }
 
 /// True if a part of things is nearly all of them.
-fn nearly_all(part: usize, all: usize) -> bool {
+pub fn nearly_all(part: usize, all: usize) -> bool {
     part * 100 >= all * NEARLY_ALL
 }
 
