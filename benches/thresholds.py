@@ -71,8 +71,8 @@ def tune(copy):
         for user in {copy / path.relative_to(ROOT) for path in users if path.name != "tests.rs"}:
             text = user.read_text()
             if user == copy / file.relative_to(ROOT) or f"const {constant}:" not in text:
-                # Comments, attributes, imports, messages and the definition stay.
-                kept = rf"^\s*(?://|#).*|^\s*(?:pub )?use [^;]*;|const {constant}:|\{{{constant}\}}"
+                # Comments, attributes, imports, messages and definitions stay.
+                kept = rf"^\s*(?://|#).*|^\s*(?:pub )?use [^;]*;|const \w+: [^;]*;|\{{{constant}\}}"
                 found = rf"({kept})|((?:\w+::)*\b{constant}\b)"
                 text = re.sub(
                     found, lambda at, name=name: at[1] or f'ptmem_base::tuned("{name}", {at[2]})', text, flags=re.M

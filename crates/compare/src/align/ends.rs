@@ -17,14 +17,14 @@ use super::order::PlacePair;
 use super::sequence::{Sequence, counts};
 use super::{End, LEAST_ALLOCATIONS, MissingPart, Parts};
 
-/// A part of the other history, or of its peak, that is too small to be evidence is it divided by this: `changes/float32`
-/// would lack parts otherwise.
+/// A part of the other history, or of its peak, below its size divided by this is not evidence. Needed for
+/// `changes/float32`.
 const LEAST_PART: usize = 20;
 
-/// Sizes that differ by no more than this are the same. Without it, cuts of `changes/float32` are not found.
+/// Sizes that differ by no more than this are the same. Needed for cuts of `changes/float32`.
 const SAME_SCALE: f64 = 0.01;
 
-/// Number of allocations in a row by which a part of a round is recognised, as in cuts of `convolutional-2.6.0`.
+/// Number of allocations in a row by which a part of a round is recognized. Needed for cuts of `convolutional-2.6.0`.
 const IN_A_ROW: usize = 8;
 
 /// The parts that a side lacks. If repeated allocations were paired in a way that contradicts them, `order` is

@@ -27,10 +27,10 @@ pub use overlap::Overlap;
 use order::common_order;
 use sequence::common;
 
-/// With fewer stacks than these, their order is not evidence, as in `corners/pinned` (fixtures/recorded).
+/// With fewer stacks than these, their order is not evidence. Needed for `corners/pinned`.
 const LEAST_STACKS: usize = 4;
 
-/// Fewer allocations than these are too few to find missing parts, as in `corners/pinned` and `pinned-deeper`.
+/// Fewer allocations than these are too few to find missing parts. Needed for `corners/pinned`.
 const LEAST_ALLOCATIONS: usize = 20;
 
 /// An end of a recording.

@@ -11,12 +11,12 @@ use ptmem_trace::stack::Paired;
 
 use super::AlignedSide;
 
-/// With a smaller part of its call stacks in the after, in percent, the before may be another program, as
-/// `convolutional-2.6.0` is for `changes/scores-kept-before`.
+/// With a smaller part of its call stacks in the after, in percent, the before may be another program. Needed for
+/// `convolutional-2.6.0` and `changes/scores-kept-before`.
 const LEAST_STACKS: u64 = 50;
 
-/// The same for allocations that have a counterpart, as of `corners/private-pool` in `pool-without-splits`; at most three of
-/// many equal steps count.
+/// The same for allocations that have a counterpart; at most three of many equal steps count. Needed for
+/// `corners/private-pool` and `corners/pool-without-splits`.
 const LEAST_ALLOCATIONS: u64 = 20;
 
 /// Whether enough of some allocations have a counterpart.

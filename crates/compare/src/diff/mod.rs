@@ -188,7 +188,7 @@ pub struct DiffOptions {
 }
 
 /// Default of [`DiffOptions::match_ratio`].
-/// Without it, `changes/moved-and-fused` lists other stacks.
+/// Needed for `changes/moved-and-fused`.
 const MATCH_RATIO: f64 = 0.75;
 
 impl Default for DiffOptions {

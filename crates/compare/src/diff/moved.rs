@@ -17,7 +17,7 @@ use similar::DiffOp;
 use super::Sides;
 use super::stacks::matched;
 
-/// The part of their functions that two stacks share which are the same one at another place, as in
+/// The part of their functions that two stacks share which are the same one at another place. Needed for
 /// benches/regressions/mask_product.py.
 const SAME_STACK: f64 = 0.5;
 

@@ -18,15 +18,15 @@ use super::{
 };
 use left::LeftMemory;
 
-/// By default, the first step is warm-up: caches fill and the optimizer makes its state, as in
+/// By default, the first step is warm-up: caches fill and the optimizer makes its state. Needed for
 /// benches/regressions/video_decoder.py.
 const WARM_UP: usize = 1;
 
 /// Steps that are needed to recognise a leak: those of the fewest that are neither warm-up nor the last.
 const FEWEST: usize = steps::FEWEST - WARM_UP - 1;
 
-/// Where steps are a guess and leave more than this percentage of what they allocate behind, they may build something, as the
-/// program `converted` of crates/simulate/tests/torch does.
+/// Where steps are a guess and leave more than this percentage of what they allocate behind, they may build something. Needed for
+/// `converted` of crates/simulate/tests/torch/programs.py.
 const MOST_LEFT: i128 = 25;
 
 /// Looks for leaks in one snapshot, or in a saved profile.

@@ -44,10 +44,10 @@ pub enum Growing {
 /// Only this many of the latest values are used: the time grows with the square of their number.
 const MOST_VALUES: usize = 512;
 
-/// Growth must exceed the noise of the values by this factor, as in dumps of `corners/wrapped` it does.
+/// Growth must exceed the noise of the values by this factor. Needed for dumps of `corners/wrapped`.
 const ABOVE_NOISE: f64 = 5.0;
 
-/// An order with at least this many standard deviations is not due to chance, as that of dumps of `corners/wrapped`.
+/// An order with at least this many standard deviations is not due to chance. Needed for dumps of `corners/wrapped`.
 const SURE: f64 = 2.2;
 
 /// Indices of the values at which a series begins another course; differences far below `least` bytes do not count.

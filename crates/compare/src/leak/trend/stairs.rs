@@ -4,10 +4,10 @@ use ptmem_trace::phase::steps::FEWEST_CHANGES;
 
 use super::{Growing, Trend};
 
-/// What falls is at most this part of what is gained, as in some programs of benches/random_programs.py.
+/// What falls is at most this part of what is gained. Needed for benches/random_programs.py.
 const FALLS: u64 = 5;
 
-/// The later half gains at least this part of what the earlier half does: a warm-up ends, as in other programs of it.
+/// The later half gains at least this part of what the earlier half does: a warm-up ends. Needed for the same.
 const PACE: u64 = 2;
 
 impl Trend {

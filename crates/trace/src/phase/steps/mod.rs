@@ -135,22 +135,22 @@ const PROFILER: &str = "ProfilerStep#";
 /// The names of calls of an optimizer begin so.
 pub(crate) const OPTIMIZER: &str = "Optimizer.step#";
 
-/// Default number of equal parts, as of `corners/captured`.
+/// Default number of equal parts. Needed for `corners/captured`.
 const WINDOWS: u16 = 10;
 
-/// Least number of rounds that count as steps: the first warms up, the last is not over, and three can show a leak,
-/// as in `generation-2.11.0`.
+/// Least number of rounds that count as steps: the first warms up, the last is not over, and three can show a leak.
+/// Needed for `generation-2.11.0`.
 pub const FEWEST: usize = 5;
 
-/// Percentage of allocations, rounds or sizes that are nearly all of them, as of the rounds of `generation-2.11.0`.
+/// Percentage of allocations, rounds or sizes that are nearly all of them. Needed for `generation-2.11.0`.
 const NEARLY_ALL: usize = 80;
 
-/// A value that changes less often in one direction steps up, or is the last and smaller one, but does not grow: dumps of
-/// `corners/streams` do not.
+/// A value that changes less often in one direction is a step up, or the smaller batch at the end. Needed for dumps of
+/// `corners/streams`.
 pub const FEWEST_CHANGES: usize = 3;
 
 /// What follows the last step is at most this many times as long as the longest step: else the history goes on without
-/// steps, as a public recording of three devices does that ran out of memory.
+/// steps. Needed for a public recording in which one of three devices runs out of memory.
 const LONGEST_REST: usize = 4;
 
 /// Finds the steps of a device; `None` if the requested names do not occur, or there is no history.
@@ -333,8 +333,8 @@ impl AllocationCourse {
 /// Calls of optimizers that are tried as one step: each number costs a walk over the history.
 const MOST_IN_ROUND: usize = 8;
 
-/// The similarity of neighbors is at most this percentage of the similarity of recurring calls, as of two optimizers in the
-/// program `adversarial` of crates/simulate/tests/torch.
+/// The similarity of neighbors is at most this percentage of the similarity of recurring calls. Needed for
+/// `adversarial` of crates/simulate/tests/torch/programs.py.
 const NEIGHBOURS_ALIKE: usize = 75;
 
 impl Steps {

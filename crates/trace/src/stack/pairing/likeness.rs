@@ -10,7 +10,7 @@ use super::super::difference::stack_differences;
 use super::{Pairing, SAME_FUNCTION, StackGroup};
 
 /// The weight of a frame that exists on one side only, against 1 for one that exists on both: changes to the code make
-/// such frames, as edits of `torch-1.13` in tests/library/code_changes.rs.
+/// such frames. Needed for edits of `torch-1.13.pkl` in tests/library/code_changes.rs.
 const ONE_SIDED: f64 = 0.25;
 
 /// The likeness of two groups.

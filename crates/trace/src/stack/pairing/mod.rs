@@ -30,7 +30,7 @@ const MOST_CANDIDATES: usize = 8;
 /// Rounds of learning, each of which builds on the one before. A change to a code base takes two or three.
 const MOST_ROUNDS: usize = 8;
 
-/// From here on two functions that exist on one side each are taken for the same one, as in
+/// From here on two functions that exist on one side each are taken for the same one. Needed for
 /// `changes/moved-and-larger`.
 const SAME_FUNCTION: f64 = 0.5;
 
