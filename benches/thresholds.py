@@ -178,7 +178,8 @@ def main():
         runs = [command for command in usual if name in asked[command]]
         print(f"{name}: asked in {len(runs)}", flush=True)
         for factors in (("0.8", "1.2"), ("0", "1000")):
-            if any([try_factor(ptmem, name, factor, runs, usual) for factor in factors]):
+            changes = [try_factor(ptmem, name, factor, runs, usual) for factor in factors]
+            if any(changes):
                 break
 
 
