@@ -2,12 +2,13 @@
 """What changes if a number that decides is 20 % smaller or larger, for each row of a table in docs/architecture.md.
 
 Copies the tree, lets each constant of that table be scaled by the environment in the copy, builds it once, and runs it
-over the recordings of fixtures/, parts and pairs of them. Integers are rounded away from their value.
+over the recordings of fixtures/ and other folders, parts and pairs of them. Integers are rounded away from their value.
+A number that changes nothing so is tried at 0 (integers at 1) and at 1,000 times its value: if that changes nothing
+either, no recording needs it.
 
-    python3 benches/thresholds.py [target/thresholds]
+    python3 benches/thresholds.py [target/thresholds [FOLDER ...]]
 """
 
-import concurrent.futures
 import os
 import pickle
 import re
@@ -40,9 +41,9 @@ pub trait Tune: Copy { fn scaled(self, factor: f64) -> Self; }
 impl Tune for f64 { fn scaled(self, factor: f64) -> Self { self * factor } }
 macro_rules! whole { ($($t:ty)*) => { $(impl Tune for $t { fn scaled(self, factor: f64) -> Self {
     let scaled = self as f64 * factor;
-    if factor < 1.0 { scaled.floor() as Self } else { scaled.ceil() as Self }
+    if factor < 1.0 { scaled.floor().max(1.0) as Self } else { scaled.ceil() as Self }
 } })* } }
-whole!(usize u64 i64 i128);
+whole!(u16 usize u64 i64 i128);
 """
 
 
@@ -70,8 +71,8 @@ def tune(copy):
         for user in {copy / path.relative_to(ROOT) for path in users if path.name != "tests.rs"}:
             text = user.read_text()
             if user == copy / file.relative_to(ROOT) or f"const {constant}:" not in text:
-                # Comments, attributes, imports, messages and the definition stay.
-                kept = rf"^\s*(?://|#).*|^\s*(?:pub )?use [^;]*;|const {constant}:|\{{{constant}\}}"
+                # Comments, attributes, imports, messages and definitions stay.
+                kept = rf"^\s*(?://|#).*|^\s*(?:pub )?use [^;]*;|const \w+: [^;]*;|\{{{constant}\}}"
                 found = rf"({kept})|((?:\w+::)*\b{constant}\b)"
                 text = re.sub(
                     found, lambda at, name=name: at[1] or f'ptmem_base::tuned("{name}", {at[2]})', text, flags=re.M
@@ -113,10 +114,11 @@ def written(path, work):
     return cuts
 
 
-def commands(ptmem, work):
+def commands(work, more):
     """Recordings alone, series of dumps, and pairs both ways: of a change, releases, programs, a whole and a part."""
     fixtures = ROOT / "fixtures"
-    files = sorted(path for end in ("*.pkl", "*.zst", "*.pt") for path in fixtures.rglob(end))
+    ends = ("*.pkl", "*.pickle", "*.zst", "*.pt")
+    files = sorted(path for folder in (fixtures, *more) for end in ends for path in folder.rglob(end))
     folders = sorted({path.parent for path in files if path.parent.parent == fixtures and path.suffix == ".pkl"})
     pairs = [(path, Path(str(path).replace("before", "after"))) for path in [*files, *folders]]
     pairs = [(before, after) for before, after in pairs if before != after and after.exists()]
@@ -149,29 +151,36 @@ def told(ptmem, command, environment):
     return done.returncode, re.sub(r"-?\d[\d.]*(e-?\d+)?", "0", done.stdout)
 
 
+def try_factor(ptmem, name, factor, runs, usual):
+    """Whether some runs say something else with a number that is scaled; prints how many."""
+    now = [(run, *told(ptmem, run, {"PTMEM_TUNED": f"{name}={factor}"})) for run in runs]
+    other = [(run, code) for run, code, text in now if (code, text) != usual[run]]
+    verdicts = sum(code != usual[run][0] for run, code in other)
+    print(f"  x{factor}: {len(other)} say something else, {verdicts} with another exit code", flush=True)
+    for run, code in other[:5]:
+        names = [Path(part).name for part in run[:4] if "=" not in str(part)]
+        print(f"    {usual[run][0]} -> {code}:", *names, flush=True)
+    return bool(other)
+
+
 def main():
     work = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "target/thresholds").resolve()
     work.mkdir(parents=True, exist_ok=True)
     ptmem = build(work)
     log = work / "asked"
     usual, asked = {}, {}
-    for command in map(tuple, commands(ptmem, work)):
+    for command in map(tuple, commands(work, map(Path, sys.argv[2:]))):
         log.write_text("")
         usual[command] = told(ptmem, command, {"PTMEM_ASKED": str(log)})
         asked[command] = log.read_text().split()
     print(f"{len(usual)} runs", flush=True)
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        for name, _, _ in constants():
-            runs = [command for command in usual if name in asked[command]]
-            print(f"{name}: asked in {len(runs)}", flush=True)
-            for factor in ("0.8", "1.2"):
-                now = pool.map(lambda run, scaled=f"{name}={factor}": told(ptmem, run, {"PTMEM_TUNED": scaled}), runs)
-                other = [(run, code) for run, (code, text) in zip(runs, now) if (code, text) != usual[run]]
-                verdicts = sum(code != usual[run][0] for run, code in other)
-                print(f"  x{factor}: {len(other)} say something else, {verdicts} with another exit code", flush=True)
-                for run, code in other[:5]:
-                    names = [Path(part).name for part in run[:4] if "=" not in str(part)]
-                    print(f"    {usual[run][0]} -> {code}:", *names, flush=True)
+    for name, _, _ in constants():
+        runs = [command for command in usual if name in asked[command]]
+        print(f"{name}: asked in {len(runs)}", flush=True)
+        for factors in (("0.8", "1.2"), ("0", "1000")):
+            changes = [try_factor(ptmem, name, factor, runs, usual) for factor in factors]
+            if any(changes):
+                break
 
 
 if __name__ == "__main__":

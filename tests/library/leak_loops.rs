@@ -111,12 +111,7 @@ fn loops() -> Vec<Inference> {
     let mut loops = Vec::new();
     for layers in [1, 2, 5] {
         for rounds in [6, 9] {
-            for wrappers in [0, 2] {
-                // A call around a single layer looks like a layer itself.
-                if layers > 1 || wrappers == 0 {
-                    loops.push(Inference { layers, rounds, wrappers, ..PLAIN });
-                }
-            }
+            loops.push(Inference { layers, rounds, ..PLAIN });
         }
     }
     for (cut_first, cut_last) in [(10, 0), (0, 10), (30, 20), (45, 45)] {

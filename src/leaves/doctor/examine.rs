@@ -75,7 +75,7 @@ fn unfit(words: impl Into<String>, advice: &'static str) -> Examined {
     Examined { health: Health::Unfit, ..weak(words, advice) }
 }
 
-/// Ignore memory without a stack below this fraction of the peak.
+/// Ignore memory without a stack below this fraction of the peak. Needed for `corners/mid-run`.
 const SMALL_SHARE: u64 = 20;
 
 /// The call that records every event of the allocator.

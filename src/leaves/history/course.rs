@@ -201,10 +201,10 @@ impl DeviceHistory {
     }
 }
 
-/// A series as long as this shows by itself which changes are usual.
+/// A series as long as this shows by itself which changes are usual. Needed for dumps of `mid-forward.pkl`.
 const LONG: usize = 8;
 
-/// A change is unusual if it is this many times as large as the median of all.
+/// A change is unusual if it is this many times as large as the median of all. Needed for the same.
 const UNUSUAL: u64 = 4;
 
 /// Indices of the values that differ by at least `min_step` from the one before, unless that is usual: steady growth is a

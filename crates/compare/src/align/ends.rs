@@ -24,41 +24,23 @@ use rustc_hash::FxHashSet;
 use super::blocks::BlocksBySize;
 use super::order::PlacePair;
 use super::sequence::{Sequence, counts};
-use super::{End, LEAST_ALLOCATIONS, MissingPart, Parts, UnclearPart};
+use super::{End, LEAST_ALLOCATIONS, MissingPart, Parts};
 
-/// Fewer allocations than these are the same by chance.
-const SHORTEST_REST: usize = 4;
+/// A part of the other history, or of its peak, below its size divided by this is not evidence. Needed for
+/// `changes/float32`.
+const LEAST_PART: usize = 20;
 
-/// A part that is missing is at least the length of the other history divided by this.
-const SHORTEST_PART: usize = 20;
-
-/// A difference of memory below the peak divided by this is not evidence.
-const LEAST_MEMORY: u64 = 20;
-
-/// Two places of steps hold the same where they differ by less than the peak divided by this; each layer holds more.
-const SAME_MEMORY: i128 = 256;
-
-/// Sizes that differ by no more than this are the same.
+/// Sizes that differ by no more than this are the same. Needed for cuts of `changes/float32`.
 const SAME_SCALE: f64 = 0.01;
 
-/// Where one side is the rest of the other, one allocation in this many may have another stack.
-const MISMATCH_PART: usize = 50;
-
-/// Number of allocations in a row by which a part of a round is recognised.
+/// Number of allocations in a row by which a part of a round is recognized. Needed for cuts of `convolutional-2.6.0`.
 const IN_A_ROW: usize = 8;
 
 /// The parts that a side lacks. If repeated allocations were paired in a way that contradicts them, `order` is
 /// corrected. `scale` is the ratio of the sizes in the after.
-pub(super) fn parts(sequences: &Sides<Sequence<'_>>, scale: f64, is_unlike: bool, order: &mut Vec<PlacePair>) -> Parts {
+pub(super) fn parts(sequences: &Sides<Sequence<'_>>, scale: f64, order: &mut Vec<PlacePair>) -> Parts {
     let mut parts = Parts::default();
-    let lengths = sequences.map(|sequence| sequence.born.len());
-    let longer = lengths.before.max(lengths.after);
-    if longer < LEAST_ALLOCATIONS {
-        return parts;
-    }
-    if is_unlike {
-        let may_lack = lengths.before.abs_diff(lengths.after) > longer / SHORTEST_PART;
-        parts.unclear = may_lack.then_some(UnclearPart::Unlike);
+    if sequences.before.born.len().max(sequences.after.born.len()) < LEAST_ALLOCATIONS {
         return parts;
     }
     for side in Side::BOTH {
@@ -69,14 +51,10 @@ pub(super) fn parts(sequences: &Sides<Sequence<'_>>, scale: f64, is_unlike: bool
                     parts.missing.push(part);
                     *order = corrected;
                 }
-                EndAnswer::Unclear(unclear) => parts.unclear = Some(unclear),
+                EndAnswer::Unclear => parts.unclear = Some(side),
                 EndAnswer::Has => {}
             }
         }
-    }
-    let shorter = if lengths.before <= lengths.after { Side::Before } else { Side::After };
-    if *lengths.of(shorter) < SHORTEST_REST {
-        parts.unclear = parts.unclear.or(Some(UnclearPart::Short(shorter)));
     }
     parts.unclear = parts.unclear.filter(|_| parts.missing.is_empty());
     parts
@@ -104,7 +82,7 @@ enum EndAnswer {
     /// It lacks the end. The pairs that follow from that.
     Lacks { part: MissingPart, order: Vec<PlacePair> },
     /// A cut cannot be distinguished from a shorter program.
-    Unclear(UnclearPart),
+    Unclear,
 }
 
 /// Pairs of sequences of these lengths as `side` counts them from an end, or converted back.
@@ -152,7 +130,7 @@ impl Question<'_> {
         if evidence == Some(true) || is_cut || (is_round && self.is_peak_gone(count)) {
             return self.lacks(count, self.order(count, moved));
         }
-        if is_rest { EndAnswer::Unclear(UnclearPart::Rest(self.side)) } else { EndAnswer::Has }
+        if is_rest { EndAnswer::Unclear } else { EndAnswer::Has }
     }
 
     /// True if a whole step is left, or any recurring unit: the missing part continues like the rest, and memory rises
@@ -160,7 +138,7 @@ impl Question<'_> {
     fn is_step_left(&self, gone: usize) -> bool {
         if let Some(steps) = self.other.steps {
             let left = self.whole.len() - gone;
-            return left * SHORTEST_PART >= steps.length * (SHORTEST_PART - 1);
+            return left * LEAST_PART >= steps.length * (LEAST_PART - 1);
         }
         if !self.is_another_round(gone) {
             return false;
@@ -182,7 +160,7 @@ impl Question<'_> {
         let mut recurs = (1..rest.len()).filter(|&at| rest[at..].starts_with(row));
         recurs.any(|at| {
             let place = self.cut(gone + at).count().min(held.len() - 1).abs_diff(start);
-            (away[place] - away[0]).abs() <= peak / SAME_MEMORY && rises[place] >= peak / i128::from(LEAST_MEMORY)
+            away[place] == away[0] && rises[place] >= peak / LEAST_PART as i128
         })
     }
 
@@ -205,7 +183,7 @@ impl Question<'_> {
     /// The number of allocations at the end of the other side that this side lacks, and how many of this one must move for
     /// that: those before the widest gap. What repeats itself may leave the gap anywhere.
     fn gone(&self) -> Option<(usize, usize)> {
-        let least = (self.whole.len() / SHORTEST_PART).max(SHORTEST_REST);
+        let least = (self.whole.len() / LEAST_PART).max(1);
         let mut widest: Option<(usize, PlacePair)> = None;
         let mut last = 0;
         for pair in &self.pairs {
@@ -230,7 +208,7 @@ impl Question<'_> {
     fn is_rest(&self, gone: usize) -> bool {
         let left = self.whole.len() - gone;
         let paired = self.pairs.iter().filter(|pair| pair.after >= gone).count();
-        left >= SHORTEST_REST && (left.max(self.own.len()) - paired) <= left / MISMATCH_PART
+        left.max(self.own.len()) - paired <= left / LEAST_PART
     }
 
     /// True if nearly all of the missing part occurs in the rest in the same order.
@@ -252,7 +230,7 @@ impl Question<'_> {
             End::Head => at <= cut,
             End::Tail => at > cut,
         });
-        let highest = approximate(peaks[1]) * self.scale * (1.0 - 1.0 / approximate(LEAST_MEMORY));
+        let highest = approximate(peaks[1]) * self.scale * (1.0 - 1.0 / approximate(LEAST_PART as u64));
         is_gone && self.is_rest(gone) && approximate(peaks[0]) < highest
     }
 
@@ -287,7 +265,7 @@ impl Question<'_> {
         if self.end == End::Head && own == cut && cut != full {
             return Some(true);
         }
-        let least = (self.other.device.figures.allocated.peak.unwrap_or(0) / LEAST_MEMORY).max(1);
+        let least = (self.other.device.figures.allocated.peak.unwrap_or(0) / LEAST_PART as u64).max(1);
         let more = cut.minus(&full);
         if more.bytes() >= least {
             let is_held = own.minus(&full).overlap(&more) * 2 >= more.bytes();

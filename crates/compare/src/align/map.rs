@@ -1,18 +1,11 @@
 //! The places of one side by those of the other, in numbers of allocations.
 
-use ptmem_base::sides::Sides;
+use ptmem_base::sides::{Side, Sides};
 
 use super::order::PlacePair;
+use super::overlap::are_enough;
 use super::steps::FoldedSteps;
-
-/// Histories do not correspond where fewer allocations than those of the shorter one divided by this have a partner.
-const LEAST_PART: usize = 5;
-
-/// A stretch without partners that is longer than the longer history divided by this is missing on the other side.
-const WIDEST_GAP_PART: usize = 64;
-
-/// A shorter stretch than this is a change to the code.
-const SHORTEST_MISSING: usize = 64;
+use super::{End, MissingPart};
 
 /// How the allocations of both sides correspond.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,19 +14,21 @@ pub struct Map {
     /// Corresponding allocations, in order on both sides, by their positions among the aligned ones; points on a
     /// straight line between others are omitted.
     pairs: Vec<PlacePair>,
-    /// The longest stretch without partners that is there on the other side.
-    widest_gap: usize,
+    /// The ends of the after that the before lacks.
+    lacking: Vec<End>,
 }
 
 impl Map {
     /// `order` and `lengths` are those of the aligned sequences.
-    pub(super) fn new(steps: Sides<Option<FoldedSteps>>, order: &[PlacePair], lengths: Sides<usize>) -> Self {
-        let is_alike = order.len() >= lengths.before.min(lengths.after) / LEAST_PART;
-        Self {
-            steps,
-            pairs: if is_alike { corners(order) } else { Vec::new() },
-            widest_gap: lengths.before.max(lengths.after).div_ceil(WIDEST_GAP_PART).max(SHORTEST_MISSING),
-        }
+    pub(super) fn new(
+        steps: Sides<Option<FoldedSteps>>,
+        order: &[PlacePair],
+        lengths: Sides<usize>,
+        missing: &[MissingPart],
+    ) -> Self {
+        let is_alike = are_enough(order.len() as u64, lengths.before.min(lengths.after) as u64);
+        let lacking = missing.iter().filter(|part| part.side == Side::Before).map(|part| part.end);
+        Self { steps, pairs: if is_alike { corners(order) } else { Vec::new() }, lacking: lacking.collect() }
     }
 
     /// True if the histories have something in common.
@@ -86,8 +81,9 @@ impl Map {
         places.iter().find_map(|&place| self.own_partner_of(place)).or_else(|| {
             let after = *places.first()?;
             let next = self.pairs.partition_point(|pair| pair.after <= after);
-            let nearest = self.pairs.get(next.saturating_sub(1))?;
-            (after.abs_diff(nearest.after) <= self.widest_gap).then_some(nearest.before)
+            let is_lacking = |end| self.lacking.contains(&end);
+            let is_missing = next == 0 && is_lacking(End::Head) || next == self.pairs.len() && is_lacking(End::Tail);
+            self.pairs.get(next.saturating_sub(1)).filter(|_| !is_missing).map(|nearest| nearest.before)
         })
     }
 
@@ -142,6 +138,11 @@ mod tests {
     use super::*;
 
     fn of(before: &[u32], after: &[u32]) -> Map {
+        of_lacking(before, after, &[])
+    }
+
+    /// The map where the before lacks these ends of the after.
+    fn of_lacking(before: &[u32], after: &[u32], ends: &[End]) -> Map {
         let symbols = Sides { before, after };
         let steps = symbols.map(|symbols| FoldedSteps::of(symbols));
         let reduced = |symbols: &[u32], steps: Option<FoldedSteps>| {
@@ -149,7 +150,8 @@ mod tests {
         };
         let aligned = Sides { before: reduced(before, steps.before), after: reduced(after, steps.after) };
         let order = common_order(&aligned.map(|symbols| &symbols[..]));
-        Map::new(steps, &order, aligned.map(Vec::len))
+        let missing = ends.iter().copied().map(|end| MissingPart { side: Side::Before, end, share: 500 });
+        Map::new(steps, &order, aligned.map(Vec::len), &missing.collect::<Vec<_>>())
     }
 
     fn sequence(text: &str) -> Vec<u32> {
@@ -221,7 +223,7 @@ mod tests {
     fn a_part_that_is_missing_has_no_place() {
         let whole = program(3, 6, false);
         let cut = whole.len() / 2;
-        let map = of(&whole[cut..], &whole);
+        let map = of_lacking(&whole[cut..], &whole, &[End::Head]);
         assert_eq!(map.before_of(10), None);
         assert_eq!(map.before_of(cut + 50), Some(50));
         assert_eq!(map.after_of(50), signed(cut + 50));
@@ -229,7 +231,7 @@ mod tests {
         assert_eq!(map.after_of(cut), 0);
         assert_eq!(map.after_of(0), -signed(cut));
         // The end, which the before lacks.
-        let map = of(&whole[..cut], &whole);
+        let map = of_lacking(&whole[..cut], &whole, &[End::Tail]);
         assert_eq!(map.before_of(whole.len() - 1), None);
     }
 

@@ -25,12 +25,12 @@ pub use map::Map;
 pub use overlap::Overlap;
 
 use order::common_order;
-use sequence::{Common, common};
+use sequence::common;
 
-/// With fewer stacks than these, their order is not evidence.
+/// With fewer stacks than these, their order is not evidence. Needed for `corners/pinned`.
 const LEAST_STACKS: usize = 4;
 
-/// Fewer allocations than these are too few to align.
+/// Fewer allocations than these are too few to find missing parts. Needed for `corners/pinned`.
 const LEAST_ALLOCATIONS: usize = 20;
 
 /// An end of a recording.
@@ -53,25 +53,14 @@ pub struct MissingPart {
     pub share: u64,
 }
 
-/// The reason why it is not known whether a side lacks a part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UnclearPart {
-    /// The stacks are few, and the sizes differ.
-    Unlike,
-    /// All allocations of this side are, one by one, those at an end of the other: its recording or its program is
-    /// shorter.
-    Rest(Side),
-    /// This side has too few allocations to be compared.
-    Short(Side),
-}
-
 /// The parts that one of two recordings lacks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Parts {
     /// Those that are known to be missing.
     pub missing: Vec<MissingPart>,
-    /// The reason why one may lack a part that is not found.
-    pub unclear: Option<UnclearPart>,
+    /// The side all of whose allocations are, one by one, those at an end of the other: its recording or its program is
+    /// shorter.
+    pub unclear: Option<Side>,
 }
 
 /// One side of an alignment.
@@ -112,16 +101,16 @@ impl Alignment {
     /// Aligns a device. `paired` are the groups that both sides have. `None` if a side allocates nothing.
     #[must_use]
     pub fn new(runs: &Sides<AlignedSide<'_>>, paired: &Paired) -> Option<Self> {
-        let Common { sequences, is_unlike } = common(runs, paired);
+        let sequences = common(runs, paired);
         if sequences.before.born.is_empty() || sequences.after.born.is_empty() {
             return None;
         }
         let mut order = common_order(&sequences.map(|sequence| &*sequence.symbols));
-        let parts = ends::parts(&sequences, scale(runs, paired), is_unlike, &mut order);
+        let parts = ends::parts(&sequences, scale(runs, paired), &mut order);
         let overlap = Overlap::new(runs, paired, order.len(), sequences.before.symbols.len());
         Some(Self {
             end: runs.map(|run| run.device.trace.dump()),
-            map: Map::new(sequences.map(|of| of.steps), &order, sequences.map(|of| of.symbols.len())),
+            map: Map::new(sequences.map(|of| of.steps), &order, sequences.map(|of| of.symbols.len()), &parts.missing),
             born: Sides { before: sequences.before.born, after: sequences.after.born },
             parts,
             overlap,

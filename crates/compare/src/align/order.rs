@@ -4,10 +4,9 @@
 //! The nth allocation of a stack on one side is taken for its nth on the other, counted from the start or from the end.
 //! The longest run of such pairs that rises on both sides is a common order. It goes wrong where a layer is added to
 //! every step: the nth of that layer's stacks drift further apart with each step. So stacks that allocate equally often
-//! on both sides come first, then the rarest ones, which occur once a step; the parts between their pairs are aligned
-//! by themselves. Of the orders that are found the longest one counts.
+//! on both sides come first; the parts between their pairs are aligned by themselves. Of the orders that are found the
+//! longest one counts.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ptmem_base::sides::Sides;
@@ -17,12 +16,6 @@ use super::End;
 
 /// Parts within parts are aligned at most so deep; then all stacks count at once.
 const DEEPEST: usize = 8;
-
-/// With fewer stacks than these, a class of rare stacks does not indicate a step.
-const LEAST_STACKS: usize = 4;
-
-/// Fewer allocations than these are the same at the start by chance.
-const SHORTEST_HEAD: usize = 8;
 
 /// The same allocation on both sides, by its places.
 pub(super) type PlacePair = Sides<usize>;
@@ -44,12 +37,11 @@ pub(super) fn common_order(symbols: &Sides<&[u32]>) -> Vec<PlacePair> {
     longest
 }
 
-/// The start comes first, unless one side begins elsewhere and both end in the same way: the ends of a whole recording
-/// and of one without its head correspond.
+/// The start comes first, unless more is the same at the end: the ends of a whole recording and of one without its head
+/// correspond.
 fn directions(symbols: &Sides<&[u32]>) -> [End; 2] {
     let Sides { before, after } = *symbols;
-    let head = common_length(before, after, End::Head);
-    if head < SHORTEST_HEAD && common_length(before, after, End::Tail) > head {
+    if common_length(before, after, End::Tail) > common_length(before, after, End::Head) {
         [End::Tail, End::Head]
     } else {
         [End::Head, End::Tail]
@@ -150,24 +142,10 @@ impl Region {
 struct RegionPlaces(Vec<Sides<Vec<usize>>>);
 
 impl RegionPlaces {
-    /// The common order by the most distinctive stacks: those that allocate equally often, otherwise the rarest.
+    /// The common order by the stacks that allocate equally often, otherwise by all.
     fn anchors(&self, from: End) -> Vec<PlacePair> {
         let equal = self.order_of(from, |counts| counts.before == counts.after);
-        if !equal.is_empty() {
-            return equal;
-        }
-        let rarest = self.rarest();
-        self.order_of(from, |counts| rarest.is_none_or(|rarest| counts == rarest))
-    }
-
-    /// The lowest numbers of occurrences that several stacks share.
-    fn rarest(&self) -> Option<Sides<usize>> {
-        let mut classes: BTreeMap<(usize, usize), usize> = BTreeMap::new();
-        for places in &self.0 {
-            *classes.entry((places.before.len() + places.after.len(), places.before.len())).or_default() += 1;
-        }
-        let rarest = classes.into_iter().find(|(_, stacks)| *stacks >= LEAST_STACKS);
-        rarest.map(|((all, before), _)| Sides { before, after: all - before })
+        if equal.is_empty() { self.order_of(from, |_| true) } else { equal }
     }
 
     /// The common order by the stacks whose numbers of occurrences are chosen.

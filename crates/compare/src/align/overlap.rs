@@ -11,11 +11,18 @@ use ptmem_trace::stack::Paired;
 
 use super::AlignedSide;
 
-/// With a smaller part of its call stacks in the after, in percent, the before may be another program.
+/// With a smaller part of its call stacks in the after, in percent, the before may be another program. Needed for
+/// `convolutional-2.6.0` and `changes/scores-kept-before`.
 const LEAST_STACKS: u64 = 50;
 
-/// The same for its allocations that have a counterpart; at most three of many equal steps count.
+/// The same for allocations that have a counterpart; at most three of many equal steps count. Needed for
+/// `corners/private-pool` and `corners/pool-without-splits`.
 const LEAST_ALLOCATIONS: u64 = 20;
+
+/// Whether enough of some allocations have a counterpart.
+pub(super) fn are_enough(part: u64, whole: u64) -> bool {
+    !PartOfWhole { part, whole }.is_below(LEAST_ALLOCATIONS)
+}
 
 /// How much of the before the after has too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,10 +10,6 @@ use rustc_hash::FxHashMap;
 use super::steps::FoldedSteps;
 use super::{AlignedSide, LEAST_ALLOCATIONS, LEAST_STACKS};
 
-/// The least share, in percent, of the allocations of the shorter history whose sizes also occur in the other one, for
-/// sizes to be used.
-const LEAST_SHARED: usize = 50;
-
 /// The allocations of a side.
 #[derive(Debug)]
 pub(super) struct Sequence<'r> {
@@ -26,35 +22,23 @@ pub(super) struct Sequence<'r> {
     pub(super) symbols: Vec<u32>,
 }
 
-/// The allocations of both sides, and how they are known.
-pub(super) struct Common<'r> {
-    pub(super) sequences: Sides<Sequence<'r>>,
-    /// True if the stacks are few, and the sizes differ.
-    pub(super) is_unlike: bool,
-}
-
 /// Numbers the allocations of both sides. If few stacks make all of them, as in a recording without frames, their order
 /// is not evidence, and allocations of different sizes get different numbers. `paired` are the groups that both sides
 /// have.
-pub(super) fn common<'r>(runs: &Sides<AlignedSide<'r>>, paired: &Paired) -> Common<'r> {
+pub(super) fn common<'r>(runs: &Sides<AlignedSide<'r>>, paired: &Paired) -> Sides<Sequence<'r>> {
     let by_stack = of_classes(runs, paired);
     let allocations = runs.map_at_once(AlignedSide::allocations);
     let mut symbols = symbols(&allocations, &by_stack);
     let longer = symbols.before.len().max(symbols.after.len());
-    let mut is_unlike = false;
     if longer >= LEAST_ALLOCATIONS && symbols.each().into_iter().any(|(_, symbols)| are_few(symbols)) {
         let mut sizes = Interner::default();
         let by_size = runs.zip(by_stack).map(|(run, of_class)| {
             let classes = run.device.trace.classes.iter().zip(of_class);
             classes.map(|(class, &symbol)| sizes.number(&(symbol, class.requested))).collect()
         });
-        let sized = self::symbols(&allocations, &by_size);
-        is_unlike = !are_alike(&sized);
-        if !is_unlike {
-            symbols = sized;
-        }
+        symbols = self::symbols(&allocations, &by_size);
     }
-    let sequences = runs.zip(allocations).zip(symbols).map_at_once(|((run, allocations), symbols)| {
+    runs.zip(allocations).zip(symbols).map_at_once(|((run, allocations), symbols)| {
         let steps = FoldedSteps::of(symbols);
         Sequence {
             device: run.device,
@@ -62,8 +46,7 @@ pub(super) fn common<'r>(runs: &Sides<AlignedSide<'r>>, paired: &Paired) -> Comm
             steps,
             symbols: steps.map_or_else(|| symbols.clone(), |steps| steps.reduced(symbols)),
         }
-    });
-    Common { sequences, is_unlike }
+    })
 }
 
 /// True for fewer distinct symbols than evidence takes.
@@ -109,13 +92,4 @@ pub(super) fn counts(symbols: &[u32]) -> FxHashMap<u32, usize> {
     let mut counts = FxHashMap::default();
     symbols.iter().for_each(|symbol| *counts.entry(*symbol).or_default() += 1);
     counts
-}
-
-/// True if the same numbers occur on both sides often enough to tell which allocations correspond.
-fn are_alike(symbols: &Sides<Vec<u32>>) -> bool {
-    let Sides { before, after } = symbols;
-    let (shorter, longer) = if before.len() <= after.len() { (before, after) } else { (after, before) };
-    let known = counts(longer);
-    let shared = shorter.iter().filter(|symbol| known.contains_key(symbol)).count();
-    shared * 100 >= shorter.len() * LEAST_SHARED
 }

@@ -1,15 +1,13 @@
 //! The steps of a history: the unit that it repeats nearly all the time. Of many equal steps three are aligned, the
 //! first, one for all in the middle, and the last, so that long runs are aligned as fast as short ones.
 
+use ptmem_trace::phase::steps::nearly_all;
 use ptmem_trace::trace::fold::{Folded, MOST_ITEMS};
 use rustc_hash::FxHashSet;
 
 use super::LEAST_STACKS;
 
-/// A loop is the steps of a recording where it makes up this share of it, in percent.
-const STEPS_SHARE: usize = 80;
-
-/// Equal steps that are aligned.
+/// Equal steps that are aligned: the first, one for those in between, and the last.
 const LEFT: usize = 3;
 
 /// Equal steps, by the places of allocations.
@@ -26,8 +24,11 @@ impl FoldedSteps {
         let longest = Folded::new(symbols, MOST_ITEMS)?.longest_loop()?;
         let [start, length, count] = longest.map(|number| usize::try_from(number).unwrap_or(usize::MAX));
         let step: FxHashSet<u32> = symbols.iter().copied().skip(start).take(length).collect();
-        let is_most = length * count * 100 >= symbols.len() * STEPS_SHARE;
-        (is_most && step.len() >= LEAST_STACKS).then_some(Self { start, length, count })
+        (nearly_all(length * count, symbols.len()) && step.len() >= LEAST_STACKS).then_some(Self {
+            start,
+            length,
+            count,
+        })
     }
 
     /// How many of them are aligned.

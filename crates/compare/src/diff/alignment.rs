@@ -11,7 +11,7 @@ use ptmem_trace::stack::{GroupBy, Grouper};
 use super::places::phase;
 use super::stacks::paired;
 use super::{DeviceDiff, DiffOptions, Sides, devices};
-use crate::align::{AlignedSide, Alignment, End, MissingPart, Overlap, UnclearPart};
+use crate::align::{AlignedSide, Alignment, End, MissingPart, Overlap};
 
 /// How a device of both sides corresponds.
 #[derive(Debug, Default)]
@@ -156,26 +156,15 @@ fn tell_unchecked(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Ve
     });
     let Some(devices) = devices else { return };
     let counts = devices.map(|device| device.figures.allocation_count);
-    if let Some(unclear) = device.parts_unclear.filter(|_| counts.before.min(counts.after) > 0) {
+    if let Some(side) = device.parts_unclear.filter(|_| counts.before.min(counts.after) > 0) {
         let message = format!(
             "the before records {}, the after {}, and whether one side lacks a part of the other is not known: \
-             {}. Record both sides from the same place to the same place, with stacks",
+             those of the {side} are, one by one, a part of those of the {}, so that either its recording or its program \
+             is shorter. Record both sides from the same place to the same place, with stacks",
             count(counts.before, "allocation", "allocations"),
             thousands(counts.after),
-            why_unclear(unclear)
+            side.other()
         );
         found.push(Diagnostic::new(Code::PartsNotChecked, device.id(), message));
-    }
-}
-
-fn why_unclear(unclear: UnclearPart) -> String {
-    match unclear {
-        UnclearPart::Unlike => "too few of them have the same stack and size".to_owned(),
-        UnclearPart::Short(side) => format!("those of the {side} are too few"),
-        UnclearPart::Rest(side) => format!(
-            "those of the {side} are, one by one, a part of those of the {}, so that either its recording or its program \
-             is shorter",
-            side.other()
-        ),
     }
 }

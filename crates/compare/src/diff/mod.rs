@@ -24,7 +24,7 @@ pub use ptmem_trace::profile::Metric;
 use ptmem_trace::profile::{DeviceProfile, Moment, Profile};
 use ptmem_trace::stack::{Grouper, SnapshotCode};
 
-use crate::align::{Alignment, MissingPart, Overlap, Parts, UnclearPart};
+use crate::align::{Alignment, MissingPart, Overlap, Parts};
 pub use crate::patch::CodeLine;
 use alignment::Aligned;
 pub use alignment::PeakPlace;
@@ -60,8 +60,8 @@ pub struct DeviceDiff {
     pub alignment: Option<Alignment>,
     /// Parts that one of the recordings lacks.
     pub missing: Vec<MissingPart>,
-    /// The reason why a side may lack a part that is not among those.
-    pub parts_unclear: Option<UnclearPart>,
+    /// The side that is a part of the other, without evidence that its recording is shorter, not its program.
+    pub parts_unclear: Option<Side>,
     /// How the frames that both sides record differ, where equal code has other stacks for it.
     pub other_frames: Option<String>,
     /// The places that are compared; `None` where a side has no such moment.
@@ -188,6 +188,7 @@ pub struct DiffOptions {
 }
 
 /// Default of [`DiffOptions::match_ratio`].
+/// Needed for `changes/moved-and-fused`.
 const MATCH_RATIO: f64 = 0.75;
 
 impl Default for DiffOptions {

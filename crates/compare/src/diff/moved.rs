@@ -17,7 +17,8 @@ use similar::DiffOp;
 use super::Sides;
 use super::stacks::matched;
 
-/// The part of their functions that two stacks share which are the same one at another place.
+/// The part of their functions that two stacks share which are the same one at another place. Needed for
+/// benches/regressions/mask_product.py.
 const SAME_STACK: f64 = 0.5;
 
 /// The most stacks of one kind that are compared with each other: the time grows with their square.

@@ -68,7 +68,7 @@ pub struct LeakOptions {
     pub allow_oom: bool,
 }
 
-/// Default of `LeakOptions::min_share`.
+/// Default of `LeakOptions::min_share`. Needed for dumps of `corners/streams`.
 pub const MIN_SHARE: f64 = 0.8;
 
 impl LeakOptions {
@@ -341,5 +341,5 @@ impl Search {
     }
 }
 
-/// The least growth of totals that is reported, in bytes.
+/// The least growth of totals that is reported, in bytes. Needed for dumps of `corners/streams`.
 const WORTH_TELLING: u64 = 1 << 20;

@@ -49,7 +49,8 @@ pub use ranks::Ranks;
 pub use threshold::{GrowthLimit, Level, Maximum, ParseThresholdError, Target};
 pub use words::{Headline, Verdict};
 
-/// Stacks that changed by fewer bytes are neither listed nor gated, unless another size is given.
+/// Stacks that changed by fewer bytes are neither listed nor gated, unless another size is given. Needed for
+/// `changes/batch-doubled`.
 pub const DEFAULT_MIN_DELTA: u64 = 1 << 20;
 
 /// Memory of a device that must be left free.

@@ -99,7 +99,8 @@ pub struct Beside {
     surplus: i128,
 }
 
-/// Growth of a figure without a limit beyond that of the peak is told of from this percentage on.
+/// Growth of a figure without a limit beyond that of the peak is mentioned from this percentage on. Needed for
+/// `after.pkl`.
 const MOST_BESIDE: i128 = 5;
 
 impl Beside {

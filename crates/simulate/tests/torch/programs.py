@@ -234,6 +234,33 @@ def objects(backend="nccl"):
     same_lists()
 
 
+def adversarial():
+    """Two models with an optimizer each, in turn. A loss of each step stays."""
+    maker = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 784)).cuda()
+    judge = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 1)).cuda()
+    of_maker, of_judge = torch.optim.Adam(maker.parameters()), torch.optim.Adam(judge.parameters())
+    losses = []
+    for _ in range(8):
+        made = maker(torch.randn(128, 64, device="cuda"))
+        loss = judge(made.detach()).mean() - judge(torch.randn(128, 784, device="cuda")).mean()
+        of_judge.zero_grad()
+        loss.backward()
+        of_judge.step()
+        losses.append(loss.detach())
+        of_maker.zero_grad()
+        (-judge(made).mean()).backward()
+        of_maker.step()
+
+
+def converted():
+    """Weights that are moved and converted one by one."""
+
+    def convert(weight):
+        return weight.cuda().to(torch.bfloat16)
+
+    return [convert(torch.randn(256, 256)) for _ in range(24)]
+
+
 def small_values():
     """What a rank knows and sends is known where it arrives."""
     rank = start_group()

@@ -34,7 +34,7 @@ use super::{
 use crate::trace::{Measure, Trace};
 
 /// Memory of the largest device known to PyTorch 2.0, the only release that does not record every returned segment:
-/// H200 and GH200 have up to 144 GB.
+/// H200 and GH200 have up to 144 GB. Needed for its recordings that begin mid-run.
 const MOST_DEVICE_MEMORY: i128 = 144 << 30;
 
 /// Runs the counters over the history of a device, and says how far they can be trusted.

@@ -8,6 +8,7 @@ use ptmem::units::Limit;
 use ptmem::verdict::{GrowthLimit, LimitKind, Target};
 
 /// A proposed limit allows as many times the largest difference between two runs: further runs may differ by more.
+/// Needed for benches/identical_work.py.
 const ROOM: u64 = 2;
 
 /// Limits to propose, the smallest first.

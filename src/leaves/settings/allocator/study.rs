@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Pinned;
 
-/// A self-check that is off by a larger share of the peak gives no advice.
+/// A self-check that is off by a larger share of the peak gives no advice. Needed for benches/random_programs.py.
 const TRUSTED: f64 = 0.01;
 
 /// The reserved memory of a recording, and other settings that were tried.

@@ -213,20 +213,17 @@ fn is_state_of_optimizer(code: &SnapshotCode<'_>, stack: StackId) -> bool {
     code.python(stack).any(|frame| code.function(frame) == "_init_group" && code.file(frame).contains("torch/optim/"))
 }
 
-/// The percentage of the blocks left behind that must be made up for by older ones that are freed.
-const REPLACED: u64 = 80;
-
 /// Blocks from before the judged steps that are freed in them, by their size and the step that frees them. Where each step
 /// frees as many of them as it leaves behind of the same size, a window is full that was filled before: nothing grows.
 /// Blocks that are older than the history may be of any stack.
 struct Replaced {
-    by_size: FxHashMap<(Option<Attribution>, u64), BTreeMap<usize, u64>>,
+    by_size: FxHashMap<(Option<Attribution>, u64), BTreeMap<usize, usize>>,
 }
 
 impl Replaced {
     fn new(device: &DeviceSteps<'_>) -> Self {
         let &DeviceSteps { steps, judged, .. } = device;
-        let mut by_size: FxHashMap<_, BTreeMap<usize, u64>> = FxHashMap::default();
+        let mut by_size: FxHashMap<_, BTreeMap<usize, usize>> = FxHashMap::default();
         let begin = steps.steps.get(judged.from).map_or(Position::START, |first| first.from);
         for old in device.lives.iter().filter(|life| life.born <= begin && life.born < life.freed) {
             let step = steps.at(old.freed).filter(|step| (judged.from..=judged.last).contains(step));
@@ -246,8 +243,9 @@ impl Replaced {
         let size = left.requested / blocks;
         let freed = [None, Some(of)].into_iter().filter_map(|of| self.by_size.get(&(of, size)));
         let mut freed = freed.filter(|freed| options.is_steady(freed.len(), judged));
+        let count = usize::try_from(blocks).unwrap_or(usize::MAX);
         size.saturating_mul(blocks) == left.requested
-            && freed.any(|freed| freed.values().sum::<u64>() * 100 >= blocks * REPLACED)
+            && freed.any(|freed| options.is_steady(freed.values().sum(), count))
     }
 }
 

@@ -18,13 +18,15 @@ use super::{
 };
 use left::LeftMemory;
 
-/// By default, the first step is warm-up: caches fill and the optimizer makes its state.
+/// By default, the first step is warm-up: caches fill and the optimizer makes its state. Needed for
+/// benches/regressions/video_decoder.py.
 const WARM_UP: usize = 1;
 
-/// Steps that are needed to recognise a leak.
-const FEWEST: usize = 3;
+/// Steps that are needed to recognise a leak: those of the fewest that are neither warm-up nor the last.
+const FEWEST: usize = steps::FEWEST - WARM_UP - 1;
 
-/// Where steps are a guess and leave more than this percentage of what they allocate behind, they may build something.
+/// Where steps are a guess and leave more than this percentage of what they allocate behind, they may build something. Needed for
+/// `converted` of crates/simulate/tests/torch/programs.py.
 const MOST_LEFT: i128 = 25;
 
 /// Looks for leaks in one snapshot, or in a saved profile.

@@ -6,7 +6,7 @@ use ptmem_base::units::approximate;
 
 use crate::leak::WORTH_TELLING;
 
-/// Slopes that differ by up to this factor are one course.
+/// Slopes that differ by up to this factor are one course. Needed for dumps of `transformer-2.11.0`.
 const SAME_COURSE: f64 = 4.0;
 
 /// The values, with single outliers replaced by the median of their neighbors. The last value is kept: a change that it begins

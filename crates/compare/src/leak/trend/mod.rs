@@ -9,6 +9,7 @@ mod stairs;
 mod tests;
 
 use ptmem_base::units::approximate;
+use ptmem_trace::phase::steps::FEWEST_CHANGES;
 
 use self::course::PiecewiseSeries;
 
@@ -43,20 +44,11 @@ pub enum Growing {
 /// Only this many of the latest values are used: the time grows with the square of their number.
 const MOST_VALUES: usize = 512;
 
-/// A course that follows another one must have risen this often to be a leak: a single rise is a step up.
-const FEWEST_RISES: usize = 3;
-
-/// Up to this many steps every one counts, and no noise can be measured.
-const SHORT: usize = 4;
-
-/// Growth must exceed the noise of the values by this factor.
+/// Growth must exceed the noise of the values by this factor. Needed for dumps of `corners/wrapped`.
 const ABOVE_NOISE: f64 = 5.0;
 
-/// An order with at least this many standard deviations is not due to chance.
-const SURE: f64 = 2.6;
-
-/// The same of fewer than eight values, which cannot deviate further.
-const SURE_OF_FEW: f64 = 2.2;
+/// An order with at least this many standard deviations is not due to chance. Needed for dumps of `corners/wrapped`.
+const SURE: f64 = 2.2;
 
 /// Indices of the values at which a series begins another course; differences far below `least` bytes do not count.
 pub fn course_changes(values: &[u64], least: u64) -> Vec<usize> {
@@ -72,8 +64,9 @@ impl Trend {
         let course = PiecewiseSeries::new(&values[first..], least);
         let since = first + course.start();
         let trend = Self::of_tail(since, values)?;
+        // With one step more than a leak needs, every one counts: noise cannot be measured.
         let is_steady = trend.gained >= i128::from(least.max(1))
-            && if trend.steps <= SHORT {
+            && if trend.steps <= FEWEST_CHANGES + 1 {
                 trend.rises_often(share)
             } else {
                 trend.rises_beyond_noise(&values[since..], course.noise, share)
@@ -81,7 +74,7 @@ impl Trend {
         let growth = match trend.grew {
             _ if !is_steady => Growing::No,
             // After another course more than one step up is needed: a single one is not a leak.
-            grew if since == 0 || grew >= FEWEST_RISES => Growing::Yes,
+            grew if since == 0 || grew >= FEWEST_CHANGES => Growing::Yes,
             0 | 1 => Growing::No,
             _ => Growing::TooSoon,
         };
@@ -130,11 +123,10 @@ pub(super) fn rises(values: &[u64]) -> usize {
 /// The share of rising pairs that the order of `count` values hardly ever reaches by noise alone: the test of Mann and
 /// Kendall.
 fn share_beyond_chance(count: usize) -> f64 {
-    let least = if count < 8 { SURE_OF_FEW } else { SURE };
     let count = approximate(count as u64);
     let pairs = count * (count - 1.0) / 2.0;
     let deviation = (pairs * (2.0 * count + 5.0) / 9.0).sqrt();
-    f64::midpoint(1.0, (1.0 + least * deviation) / pairs)
+    f64::midpoint(1.0, (1.0 + SURE * deviation) / pairs)
 }
 
 /// The share of all pairs of values of which the later one is the larger.

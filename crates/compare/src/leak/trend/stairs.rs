@@ -1,11 +1,13 @@
 //! Reserved memory rises in stairs: by whole segments, and not in every step.
 
-use super::{FEWEST_RISES, Growing, Trend};
+use ptmem_trace::phase::steps::FEWEST_CHANGES;
 
-/// What falls is at most this part of what is gained.
+use super::{Growing, Trend};
+
+/// What falls is at most this part of what is gained. Needed for benches/random_programs.py.
 const FALLS: u64 = 5;
 
-/// The later half gains at least this part of what the earlier half does: a warm-up ends.
+/// The later half gains at least this part of what the earlier half does: a warm-up ends. Needed for the same.
 const PACE: u64 = 2;
 
 impl Trend {
@@ -43,7 +45,7 @@ fn goes_on(values: &[u64]) -> bool {
     let rises: Vec<usize> = (1..values.len()).filter(|&to| values[to] > values[to - 1]).collect();
     let Some(&last) = rises.last() else { return false };
     let longest = rises.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
-    rises.len() >= FEWEST_RISES && values.len() - 1 - last <= longest
+    rises.len() >= FEWEST_CHANGES && values.len() - 1 - last <= longest
 }
 
 /// Whether the later half of values rises about as much as the earlier half.

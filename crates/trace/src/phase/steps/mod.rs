@@ -135,17 +135,22 @@ const PROFILER: &str = "ProfilerStep#";
 /// The names of calls of an optimizer begin so.
 pub(crate) const OPTIMIZER: &str = "Optimizer.step#";
 
-/// Default number of equal parts.
+/// Default number of equal parts. Needed for `corners/captured`.
 const WINDOWS: u16 = 10;
 
-/// Least number of rounds that count as steps.
-const FEWEST: usize = 5;
+/// Least number of rounds that count as steps: the first warms up, the last is not over, and three can show a leak.
+/// Needed for `generation-2.11.0`.
+pub const FEWEST: usize = 5;
 
-/// Percentage of rounds, or of sizes, that are nearly all of them.
+/// Percentage of allocations, rounds or sizes that are nearly all of them. Needed for `generation-2.11.0`.
 const NEARLY_ALL: usize = 80;
 
+/// A value that changes less often in one direction is a step up, or the smaller batch at the end. Needed for dumps of
+/// `corners/streams`.
+pub const FEWEST_CHANGES: usize = 3;
+
 /// What follows the last step is at most this many times as long as the longest step: else the history goes on without
-/// steps.
+/// steps. Needed for a public recording in which one of three devices runs out of memory.
 const LONGEST_REST: usize = 4;
 
 /// Finds the steps of a device; `None` if the requested names do not occur, or there is no history.
@@ -266,7 +271,7 @@ impl Steps {
 }
 
 /// True if a part of things is nearly all of them.
-fn nearly_all(part: usize, all: usize) -> bool {
+pub fn nearly_all(part: usize, all: usize) -> bool {
     part * 100 >= all * NEARLY_ALL
 }
 
@@ -325,14 +330,12 @@ impl AllocationCourse {
     }
 }
 
-/// A step calls no more optimizers than these.
+/// Calls of optimizers that are tried as one step: each number costs a walk over the history.
 const MOST_IN_ROUND: usize = 8;
 
-/// Calls with at least this similarity, in thousandths, recur.
-const ALIKE: u64 = 700;
-
-/// The similarity of neighbors is at most this percentage of the similarity of recurring calls.
-const NEIGHBOURS_ALIKE: u64 = 75;
+/// The similarity of neighbors is at most this percentage of the similarity of recurring calls. Needed for
+/// `adversarial` of crates/simulate/tests/torch/programs.py.
+const NEIGHBOURS_ALIKE: usize = 75;
 
 impl Steps {
     /// Joins the calls that make up one round: a step may call several optimizers, for several models or devices.
@@ -348,7 +351,7 @@ impl Steps {
         let next = likeness(rounds, 1);
         // Calls after which everything recurs, with their likeness.
         let lags = (2..=MOST_IN_ROUND).filter(|lag| rounds.len() >= lag * 3).map(|lag| (lag, likeness(rounds, lag)));
-        let periods = lags.filter(|(_, alike)| *alike >= ALIKE && next * 100 <= alike * NEIGHBOURS_ALIKE);
+        let periods = lags.filter(|(_, alike)| nearly_all(*alike, 1000) && next * 100 <= alike * NEIGHBOURS_ALIKE);
         // Take the shortest of equally good periods: two rounds in a row are a period too.
         if let Some((lag, _)) = periods.reduce(|best, other| if other.1 > best.1 + 50 { other } else { best }) {
             self.steps = self.steps.into_iter().step_by(lag).collect();
@@ -361,14 +364,14 @@ impl Steps {
 }
 
 /// Likeness of rounds at a distance, in thousandths: the mean share of the stacks of two that both have.
-fn likeness(rounds: &[FxHashSet<Option<StackId>>], lag: usize) -> u64 {
-    let pairs: Vec<u64> = rounds.iter().zip(rounds.iter().skip(lag)).map(|(a, b)| in_common(a, b)).collect();
-    pairs.iter().sum::<u64>().checked_div(pairs.len() as u64).unwrap_or(0)
+fn likeness(rounds: &[FxHashSet<Option<StackId>>], lag: usize) -> usize {
+    let pairs: Vec<usize> = rounds.iter().zip(rounds.iter().skip(lag)).map(|(a, b)| in_common(a, b)).collect();
+    pairs.iter().sum::<usize>().checked_div(pairs.len()).unwrap_or(0)
 }
 
 /// The share of the stacks of two rounds that both have, in thousandths.
-fn in_common(a: &FxHashSet<Option<StackId>>, b: &FxHashSet<Option<StackId>>) -> u64 {
-    let common = a.intersection(b).count() as u64;
-    let all = (a.len() + b.len()) as u64 - common;
+fn in_common(a: &FxHashSet<Option<StackId>>, b: &FxHashSet<Option<StackId>>) -> usize {
+    let common = a.intersection(b).count();
+    let all = a.len() + b.len() - common;
     (common * 1000).checked_div(all).unwrap_or(1000)
 }

@@ -20,12 +20,6 @@ const MOST_ROUNDS: usize = 65_536;
 /// Stacks that are tried as the one that begins a step.
 const MOST_CLOCKS: usize = 8;
 
-/// A stack takes turns with another if it allocates once in this percentage of the rounds.
-const IN_TURN: usize = 90;
-
-/// Fewer stacks than these that take turns are a helper that is called in two ways.
-const FEWEST_STACKS: usize = 3;
-
 /// The file that runs modules.
 pub(super) const MODULE: &str = "torch/nn/modules/module.py";
 
@@ -128,7 +122,7 @@ impl<'c, 't> Rounds<'c, 't> {
     fn takes_turns(&self, stack: StackId, rounds: &[Range<usize>]) -> bool {
         let allocations = self.of_stack[&stack].iter().zip(rounds);
         let in_turn = allocations.filter(|(at, round)| round.contains(at)).count();
-        in_turn * 100 >= rounds.len() * IN_TURN
+        nearly_all(in_turn, rounds.len())
     }
 
     /// Whether rounds are steps, not the layers within one.
@@ -164,7 +158,7 @@ impl<'c, 't> Rounds<'c, 't> {
             && nearly_all(whole, rounds.len())
             && !self.are_over(begins)
             && !happens_once
-            && (self.calls_in_common(&rounds) < 2 || self.holds_shorter_rounds(&rounds))
+            && self.calls_in_common(&rounds) < 2
     }
 
     /// The events that allocate within a call, by their Python frames. (A line may allocate once more in its first call, such
@@ -209,28 +203,6 @@ impl<'c, 't> Rounds<'c, 't> {
         calls.get(calls.len() / 2).copied().unwrap_or(0)
     }
 
-    /// Whether most rounds hold rounds of their own, in which several stacks take turns.
-    fn holds_shorter_rounds(&self, rounds: &[Range<usize>]) -> bool {
-        let holds = rounds.iter().filter(|round| self.has_shorter_rounds(round)).count();
-        nearly_all(holds, rounds.len())
-    }
-
-    fn has_shorter_rounds(&self, round: &Range<usize>) -> bool {
-        let mut at: FxHashMap<Option<StackId>, Vec<usize>> = FxHashMap::default();
-        for one in self.course.within(round) {
-            at.entry(one.stack).or_default().push(one.event);
-        }
-        let mut often: BTreeMap<usize, Vec<&Vec<usize>>> = BTreeMap::new();
-        for places in at.values().filter(|places| places.len() > 1) {
-            often.entry(places.len()).or_default().push(places);
-        }
-        often.values_mut().any(|stacks| {
-            stacks.sort_unstable();
-            let Some((first, others)) = stacks.split_first() else { return false };
-            others.iter().filter(|other| take_turns(first, other)).count() + 1 >= FEWEST_STACKS
-        })
-    }
-
     /// Whether a part of a history may be a whole step: one that frees some of what it allocated.
     fn is_step(&self, round: &Range<usize>) -> bool {
         self.frees_and_ends(round) && !self.common(round).iter().any(|&frame| is_call_of_module(self.code, frame))
@@ -247,11 +219,6 @@ impl<'c, 't> Rounds<'c, 't> {
     fn frees_and_ends(&self, round: &Range<usize>) -> bool {
         self.course.frees_own(round) && (!self.has_backward || self.kinds_of(round).any(|kind| kind.backward))
     }
-}
-
-/// Whether the positions of two places alternate in a history.
-fn take_turns(a: &[usize], b: &[usize]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a < b) && b.iter().zip(&a[1..]).all(|(b, a)| b < a)
 }
 
 /// The frames of a stack, outermost first, up to the first call of a module.

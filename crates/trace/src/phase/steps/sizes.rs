@@ -4,12 +4,9 @@ use ptmem_snapshot::snapshot::StackId;
 use rustc_hash::FxHashMap;
 
 use super::rounds::Rounds;
-use super::{AllocationCourse, Steps, nearly_all};
+use super::{AllocationCourse, FEWEST_CHANGES, Steps, nearly_all};
 use crate::stack::SnapshotCode;
 use crate::trace::Position;
-
-/// A size that changes less often is a step up, or the smaller batch at the end.
-const FEWEST_CHANGES: usize = 3;
 
 /// The bytes that one stack requests first in each step.
 struct StepSizes {

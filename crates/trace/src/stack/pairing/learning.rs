@@ -8,9 +8,6 @@ use rustc_hash::FxHashSet;
 use super::Pairing;
 use crate::stack::Token;
 
-/// The similarity from which pairs are beyond doubt.
-const CONFIDENT: f64 = 0.8;
-
 /// Changes that pairs beyond doubt show, with the number of times that they do.
 #[derive(Default)]
 struct PairVotes {
@@ -30,11 +27,11 @@ impl PairVotes {
 }
 
 impl Pairing<'_> {
-    /// Learns which function became which from unambiguous pairs: very similar, with equal counts. Returns whether anything
-    /// was learned.
-    pub(super) fn learn(&mut self) -> bool {
+    /// Learns which function became which from unambiguous pairs: as similar as this, with equal counts. Returns whether
+    /// anything was learned.
+    pub(super) fn learn(&mut self, ratio: f64) -> bool {
         let candidates = self.candidates(Self::counts);
-        let confident = self.best_first(candidates, CONFIDENT);
+        let confident = self.best_first(candidates, ratio);
         let mut votes = PairVotes::default();
         for (before, after) in confident {
             let old = self.translated(&self.before.groups[before]);

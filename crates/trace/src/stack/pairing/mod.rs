@@ -30,7 +30,8 @@ const MOST_CANDIDATES: usize = 8;
 /// Rounds of learning, each of which builds on the one before. A change to a code base takes two or three.
 const MOST_ROUNDS: usize = 8;
 
-/// From here on two functions that exist on one side each are taken for the same one.
+/// From here on two functions that exist on one side each are taken for the same one. Needed for
+/// `changes/moved-and-larger`.
 const SAME_FUNCTION: f64 = 0.5;
 
 /// Figures of a group of stacks.
@@ -148,7 +149,7 @@ pub fn pair(before: (&[StackGroup<'_>], Lines), after: (&[StackGroup<'_>], Lines
     pairing.unmoved();
     pairing.equal_frames();
     for _ in 0..MOST_ROUNDS {
-        if pairing.is_done() || !pairing.learn() {
+        if pairing.is_done() || !pairing.learn(ratio) {
             break;
         }
         pairing.equal_frames();
