@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use ptmem::profile::{self, ReadOptions};
 use ptmem::replay::{self, Allocation, Position, Replay};
 use ptmem::snapshot::{Action, Event, Snapshot};
 use ptmem::trace::{Class, Measure, Origin};
 
 use crate::support::fixtures;
+use crate::support::history::{self, A, MIB, event, free, segment};
 
 /// Looks at the replay of every device of every snapshot.
 fn for_each_device(check: impl Fn(&str, &Snapshot, &[Event], &Replay)) {
@@ -141,4 +143,18 @@ fn blocks_live_as_long_as_their_allocations() {
         let ends = trace.symbols.iter().chain(&trace.implied).filter_map(|&symbol| trace.moves[symbol as usize].ends());
         assert_eq!(ends.count(), trace.ended.len(), "{name}");
     });
+}
+
+/// As the documentation of `replay` says.
+#[test]
+fn a_history_of_three_blocks_is_exact() {
+    let segment = segment(A, &[(512, true), (512, false), (1024, true), (2 * MIB - 2048, false)]);
+    let allocs = [event("alloc", A + 512, 500), event("alloc", A + 1024, 1024)];
+    let file = history::file(vec![segment], allocs.into_iter().chain(free(A + 512, 500)).collect());
+    let profile = profile::read(&file[..], "x.pkl", ReadOptions::default()).unwrap();
+    let device = &profile.devices[0];
+    assert_eq!(device.trace.values(Measure::Allocated).collect::<Vec<_>>(), [512, 1024, 2048, 1536, 1536]);
+    let allocated = device.figures.allocated;
+    assert_eq!([allocated.baseline, allocated.peak, allocated.end], [Some(512), Some(2048), Some(1536)]);
+    assert_eq!([allocated.baseline_error, allocated.peak_error], [Some(0), Some(0)]);
 }

@@ -9,6 +9,20 @@
 //! The baseline is rebuilt backwards from the final state. Every run checks itself: recovered sizes
 //! against the final blocks, `snapshot` events against active bytes, the end of the replay against the
 //! final state. What fails becomes a diagnostic, and the figure is no longer called exact.
+//!
+//! For example, a segment of 2 MiB has a block of 512 bytes in use at the dump, 512 free bytes, a block of 1,024 bytes in
+//! use, and free bytes. The stages, each a file here, find out:
+//!
+//! | event | whose it is (`lifetimes`) | its size (`sizes`) | allocated (`counters`) |
+//! |---|---|---|---|
+//! | none | block C is in use at the dump, and nothing allocates it: it is older | 512, at the dump | 512 |
+//! | 0: `alloc` of 500 bytes | block A, until event 2 | 512, by the rules of `rounding` | 1,024 |
+//! | 1: `alloc` of 1,024 bytes | block B, until the dump | 1,024, at the dump | 2,048, the peak |
+//! | 2: `free_requested` of 500 bytes | block A | | 1,536 |
+//! | 3: `free_completed` of 500 bytes | block A | | 1,536 |
+//!
+//! `moves` makes a trace of that: C is held at the start, and the events are moves of A, B and A. `measure` holds the end
+//! against the blocks at the dump, 512 + 1,024 = 1,536 bytes: all figures are exact.
 
 mod agreement;
 mod allocation;
