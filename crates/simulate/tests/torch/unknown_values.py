@@ -85,24 +85,18 @@ def none_of(mask):
     )
 
 
-def halved(count, tensors):
-    """How many of the numbers of one of several tensors are above the middle, once all were drawn and halved."""
-    drawn = [torch.rand(count, device="cuda") for _ in range(tensors)]
-    torch._foreach_mul_(drawn, 0.5)
-    return int((drawn[0] > 0.25).sum())
-
-
-def wrong_limits():
-    """Numbers that are drawn or computed although they are too many, and those that are not although they are few."""
-    most = 1 << 24
-    cases = ((most, 1, True), (most + 2, 1, False), (most, 4, True), (most, 5, False))
-    found = [(halved(count, tensors) != int(count * KEPT), count, tensors, known) for count, tensors, known in cases]
-    return [case for is_known, *case in found if is_known != case[-1]]
+def wrong_draws():
+    """Counts of random numbers that are drawn although they are too many, or are not although they are few."""
+    most, wrong = 1 << 24, []
+    for count in (most, most + 2):
+        above = int((torch.rand(count, device="cuda") > 0.5).sum())
+        wrong += [count] if (above != int(count * KEPT)) != (count <= most) else []
+    return wrong
 
 
 def unknown_values():
     """Finite numbers, and shares."""
-    wrong = wrong_shares(5) + wrong_limits()
+    wrong = wrong_shares(5) + wrong_draws()
     for size in SIZES:
         values = unknown(size)
         questions = {
