@@ -147,7 +147,7 @@ fn sizes_tell_what_is_missing_where_stacks_are_few() {
     finds_cuts(&of_one_stack(folder.path(), 1), &[15, 40, 70, 90], &[]);
 }
 
-/// The sides of which a diagnostic tells that they may lack a part.
+/// The sides that may lack a part, by a diagnostic.
 fn unclear(diff: &Diff) -> Vec<Side> {
     let told = diff.diagnostics.iter().filter(|diagnostic| diagnostic.code == Code::PartsNotChecked).count();
     let unclear: Vec<Side> = diff.devices.iter().filter_map(|device| device.parts_unclear).collect();

@@ -414,25 +414,24 @@ fn a_recording_of_steps_names_the_blocks_from_before_them() {
     assert!(bytes < baseline / 2, "{bytes} of {baseline} bytes from before the step have no stack");
 }
 
-/// The verdict of a search for leaks in a program.
-fn leak_of(name: &'static str) -> String {
-    let Some(python) = python_since(5, name) else { return String::new() };
-    let (_, place) = run(&python, &Story { name, ..Story::default() });
-    tool::verdict(&tool::ptmem(place.path(), &["leak", "snapshot.pkl"])).1
+/// The verdict of a search for leaks in a program. None without a PyTorch that can run it.
+fn leak_of(name: &'static str) -> Option<String> {
+    let (_, place) = run(&python_since(5, name)?, &Story { name, ..Story::default() });
+    Some(tool::verdict(&tool::ptmem(place.path(), &["leak", "snapshot.pkl"])).1)
 }
 
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
 fn two_optimizers_make_up_a_step() {
-    let line = leak_of("adversarial");
-    assert!(line.is_empty() || line.contains("leaks 512 B per step, in 6 of 6 steps"), "{line}");
+    let Some(line) = leak_of("adversarial") else { return };
+    assert!(line.contains("leaks 512 B per step, in 6 of 6 steps"), "{line}");
 }
 
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
 fn weights_that_are_converted_one_by_one_are_no_leak() {
-    let line = leak_of("converted");
-    assert!(line.is_empty() || line.contains("much of the memory that they allocate stays"), "{line}");
+    let Some(line) = leak_of("converted") else { return };
+    assert!(line.contains("much of the memory that they allocate stays"), "{line}");
 }
 
 #[test]

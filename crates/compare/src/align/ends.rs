@@ -12,7 +12,7 @@
 //!
 //! * It holds 4 GiB at number 101, and the after begins with 4 GiB: the after lacks the first 100.
 //! * It holds 4 GiB there, and the after begins with 3 GiB: no cut. It is unclear why if the 900 are the last 900 of the
-//!   before in the same order; otherwise the code does without these 100.
+//!   before in the same order; otherwise the code no longer makes these 100.
 //! * It holds 3 GiB there, too: the after lacks the first 100 if its 900 are the last 900 of the before in the same order,
 //!   and have most stacks of the 8 right before the cut. Without those stacks it is unclear.
 
@@ -75,9 +75,9 @@ struct Question<'a> {
     scale: f64,
 }
 
-/// What is known of that side and that end.
+/// Whether that side has that end.
 enum EndAnswer {
-    /// The side has the end, or its code does without it.
+    /// It has the end, or its code no longer makes those allocations.
     Has,
     /// It lacks the end. The pairs that follow from that.
     Lacks { part: MissingPart, order: Vec<PlacePair> },

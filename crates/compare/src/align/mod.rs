@@ -58,8 +58,7 @@ pub struct MissingPart {
 pub struct Parts {
     /// Those that are known to be missing.
     pub missing: Vec<MissingPart>,
-    /// The side all of whose allocations are, one by one, those at an end of the other: its recording or its program is
-    /// shorter.
+    /// The side whose allocations are, one by one, those at an end of the other: its recording or its program is shorter.
     pub unclear: Option<Side>,
 }
 

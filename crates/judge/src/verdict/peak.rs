@@ -99,8 +99,8 @@ pub struct Beside {
     surplus: i128,
 }
 
-/// Growth of a figure without a limit beyond that of the peak is mentioned from this percentage on. Needed for
-/// `after.pkl`.
+/// A figure without a limit is mentioned if it grew by more than this percentage beyond the growth of the peak. Needed
+/// for `after.pkl`.
 const MOST_BESIDE: i128 = 5;
 
 impl Beside {

@@ -8,7 +8,7 @@
 //! | the events of this device | `nothing_recorded` | unknown | unknown |
 //! | allocations | `history` | unknown | known |
 //! | frees, which were left out | `frees_skipped` | unknown | known |
-//! | frees of what is older, in release 2.0 | `is_least` | at least | at least |
+//! | frees of older blocks, in release 2.0 | `is_least` | at least | at least |
 //! | events of segments | `misses_segments` | known; the error of those after requests is not | unknown |
 //! | segments, below what is active | `contradicts_active` | known | unknown, as is fragmentation |
 //! | the segments of some blocks | `sizes.unbacked` | known | known; its error is not |

@@ -4,7 +4,7 @@ use ptmem_trace::phase::steps::FEWEST_CHANGES;
 
 use super::{Growing, Trend};
 
-/// What falls is at most this part of what is gained. Needed for benches/random_programs.py.
+/// Falls add up to at most this part of the gain. Needed for benches/random_programs.py.
 const FALLS: u64 = 5;
 
 /// The later half gains at least this part of what the earlier half does: a warm-up ends. Needed for the same.
