@@ -208,7 +208,8 @@ fn the_numbers_that_decide_are_those_of_the_code() {
                 ends.iter().any(|end| path.ends_with(end)).then_some(text)
             });
             let (above, text) = defined.unwrap_or_else(|| panic!("{name} is not defined"));
-            let comment = above.rsplit("\n\n").next().unwrap().replace('\n', " ").replace(" /// ", " ").replace(" // ", " ");
+            let comment =
+                above.rsplit("\n\n").next().unwrap().replace('\n', " ").replace(" /// ", " ").replace(" // ", " ");
             assert!(comment.contains("Needed for"), "{name} does not name a recording: {comment}");
             let value = text.split(['=', ';']).nth(1).unwrap();
             let texts = written(value.trim());
