@@ -63,7 +63,7 @@ def sources():
 
 
 def tune(copy):
-    """Lets the constants be scaled wherever the copy uses them: in the module that defines them, or in that above, and below it."""
+    """Lets the constants be scaled wherever the copy uses them: in the modules that see them."""
     for name, constant, file in constants():
         folder = file.parent if file.name == "mod.rs" else file.with_suffix("")
         if f"pub(super) const {constant}:" in file.read_text():
