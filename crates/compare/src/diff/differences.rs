@@ -28,7 +28,7 @@ pub struct DeviceDiff {
     pub device: Sides<Option<DeviceId>>,
     /// The figures, in the order of [`Metric::ALL`].
     pub metrics: Vec<(Metric, Change)>,
-    /// Every stack, the largest change first, and [`RowKind::PeakElsewhere`] where it is needed: they add up to the
+    /// Every stack, the largest change first, and [`super::RowKind::PeakElsewhere`] where it is needed: they add up to the
     /// change of the peak, or of the allocated bytes at another requested moment.
     pub rows: Vec<Row>,
     /// Phases, in the order in which they begin.

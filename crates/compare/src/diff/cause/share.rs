@@ -18,7 +18,7 @@ pub enum Figure {
     Baseline,
     /// The dump.
     End,
-    /// The peak inside of a phase, as an index into [`DeviceDiff::phases`].
+    /// The peak inside of a phase, as an index into [`crate::diff::DeviceDiff::phases`].
     Phase(usize),
 }
 
