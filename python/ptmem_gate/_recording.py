@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Optional, Union
 
-from ._facts import Facts, collected, gpu_of, holds_figures, kind_of, last_line, path_of_rank
+from ._facts import Facts, collected, holds_figures, kind_of, last_line, path_of_rank, snapshot_of
 from ._history import (
     Figures,
     History,
@@ -301,7 +301,7 @@ class Recording(ContextDecorator):
         """Discards the history from before the steps to record."""
         with collected():
             if self._watch is not None:
-                self._watch.begin(gpu_of(self._history.torch).memory._snapshot())
+                self._watch.begin(snapshot_of(self._history.torch))
             self._history.restart()
 
     def _step_ended(self, number: int) -> None:

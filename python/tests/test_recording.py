@@ -11,6 +11,7 @@ import warnings
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import fake_torch
@@ -481,6 +482,33 @@ def test_counters_of_another_moment_than_the_snapshot_are_left_out(
     with record(tmp_path / "threads.pkl"):
         any_torch.allocate("memory")
     assert facts_in(tmp_path / "threads.pkl")["counters"] == []
+
+
+def test_the_compiler_is_imported_for_no_snapshot(
+    any_torch: FakeTorch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = sys.modules["torch"]
+    memory = getattr(torch, any_torch.kind).memory
+    found = []
+
+    # As PyTorch names frames: where `hasattr` finds nothing, its module imports it.
+    def names_frames(make: Any = memory._snapshot) -> Any:
+        found.append(getattr(torch, "_inductor", "imported"))
+        return make()
+
+    monkeypatch.setattr(memory, "_snapshot", names_frames)
+    with record(tmp_path / "plain.pkl"):
+        any_torch.allocate("memory")
+    assert set(found) == {None}
+    assert not hasattr(torch, "_inductor")
+    # The compiler of a program that has it names the frames of what it compiled.
+    found.clear()
+    compiler = ModuleType("torch._inductor")
+    monkeypatch.setattr(torch, "_inductor", compiler, raising=False)
+    with record(tmp_path / "compiled.pkl"):
+        any_torch.allocate("memory")
+    assert set(found) == {compiler}
+    assert torch._inductor is compiler
 
 
 def test_an_earlier_recording_is_not_left_where_nothing_is_recorded(torch: FakeTorch, tmp_path: Path) -> None:

@@ -71,13 +71,11 @@ fn most_numbers_are_read() {
 #[test]
 fn small_files_stand_for_more_than_a_million_events() {
     let bomb = |pairs| [Bomb { rounds: vec![pairs], start: 0, frees: true }];
-    let message = read(&saved(&bomb(699_051)), None).unwrap_err().to_string();
-    assert!(message.contains("it stands for 1,398,102 events and blocks, which count as 64.00 MiB"), "{message}");
+    assert_reads!(read(&saved(&bomb(699_051)), None).unwrap_err().to_string() => str!["it stands for 1,398,102 events and blocks, which count as 64.00 MiB; 64.00 MiB are allowed for a file of its size"]);
     // What could not be read again is not written.
     let mut allowed = read(&saved(&bomb(5000)), None).unwrap();
     allowed.options.max_input = Some(5000 * MOVE);
-    let message = text_of(&allowed, &[]).unwrap_err().to_string();
-    assert!(message.contains("it stands for 10,000 events and blocks"), "{message}");
+    assert_reads!(text_of(&allowed, &[]).unwrap_err().to_string() => str!["it stands for 10,000 events and blocks, which count as 468.75 KiB; 234.38 KiB are allowed for a file of its size"]);
 }
 
 /// The size up to which a saved profile may be larger than its snapshot.
@@ -212,8 +210,7 @@ fn a_table_or_log_that_is_too_long_is_refused() {
         [("peak,note,end\n99999,", ",12345\n"), ("GPU KV cache size: 9 tokens\n", "\nGPU KV cache size: 7 tokens")]
     {
         let text = [head, &"x".repeat(length - head.len() - tail.len()), tail].concat();
-        let error = read(&text, None).unwrap_err().to_string();
-        assert!(error.contains("read as a table or log, of at most 64.00 MiB"), "{error}");
+        assert_reads!(read(&text, None).unwrap_err().to_string() => str!["a text that is not JSON is read as a table or log, of at most 64.00 MiB: give the part with the figures"]);
     }
 }
 

@@ -304,8 +304,7 @@ fn training_on_batches_sorted_by_length_is_no_leak() {
         gradients.iter().for_each(|gradient| program.free(gradient));
     }
     let judgement = judge_leaks(&program.search(&LeakOptions::default()), 0, false);
-    let line = judgement.headline().to_string();
-    assert!(line.starts_with("PASS") && line.contains("because sizes grow"), "{line}");
+    assert_reads!(judgement.headline().to_string() => str!["PASS nothing leaks: no stack leaves blocks behind in 10 steps; the last steps end with more memory because sizes grow"]);
 }
 
 /// Twenty calls of a model, in which alone anything is allocated; each keeps a block.
@@ -335,8 +334,7 @@ fn calls_that_allocate_alone_are_steps_where_they_are_annotated() {
     let judgement = judge_leaks(&calls_alone(None).search(&LeakOptions::default()), 0, false);
     let line = judgement.headline().to_string();
     assert_eq!(judgement.verdict, Verdict::Inconclusive, "{line}");
-    let reason = "forward (embed.py:3) allocates 20 times within calls of modules";
-    assert!(line.contains(reason) && !line.contains("shorter"), "{line}");
+    assert_reads!(line => str!["INCONCLUSIVE leak: no steps were found in the history: forward (embed.py:3) allocates 20 times within calls of modules, which may be calls of the model, each a step, or layers of one call: recordings of ptmem_gate.record() and of simulated GPUs say which. Annotate the steps (torch.profiler.record_function), or give two or more snapshots"]);
 }
 
 /// The search in a program of 40 allocations whose recorder noted the outermost calls: which of these modules is called before

@@ -99,8 +99,7 @@ fn many_stacks_that_grow_a_little_are_a_leak_together() {
     assert_eq!(leak.label, "<several stacks together>");
     // It names those that grew most, so that there is a place to look at.
     assert_eq!((leak.also.len(), &*leak.also[0]), (4, "layer_0 (job.py:3)"));
-    let line = judge_leaks(&found, 0, false).headline().to_string();
-    assert!(line.contains("grows 200.00 KiB per snapshot, 5 of 5 times, most in layer_0"), "{line}");
+    assert_reads!(judge_leaks(&found, 0, false).headline().to_string() => str!["FAIL <several stacks together> grows 200.00 KiB per snapshot, 5 of 5 times, most in layer_0 (job.py:3), allowed 0 B per snapshot"]);
     assert_eq!(verdict(&found), Verdict::Regression);
 }
 

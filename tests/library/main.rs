@@ -2,9 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+// The texts beside `assert_reads!`.
+#[macro_use(str)]
+extern crate snapbox;
+
 #[path = "../support/large/mod.rs"]
 mod large;
 #[path = "../support/mod.rs"]
+#[macro_use]
 mod support;
 
 mod align;

@@ -191,8 +191,7 @@ fn a_recording_that_ends_because_memory_ran_out_is_told_from_one_that_was_ended(
     let diff = compare(failed, whole);
     assert_eq!(missing(&diff), [(Side::Before, End::Tail)]);
     let judgement = judge(&diff, &["5%"]);
-    let line = judgement.headline().to_string();
-    assert!(line.contains("memory ran out in the before and no longer does; peak is now 47.69 MiB"), "{line}");
+    assert_reads!(judgement.headline().to_string() => str!["PASS memory ran out in the before and no longer does; peak is now 47.69 MiB"]);
     assert_eq!(judgement.verdict, Verdict::Pass, "memory that no longer runs out is the fix");
     let mut told = diff.diagnostics.iter().map(|diagnostic| &*diagnostic.message);
     assert!(told.any(|message| message.ends_with("memory ran out there. Record both sides where memory suffices")));

@@ -148,7 +148,7 @@ fn a_search_waits_for_another_of_the_same_command() {
     let mut note = String::new();
     notes.read_line(&mut note).unwrap();
     fs::remove_file(history.hold()).unwrap();
-    assert!(note.contains("waiting for another ptmem that records in "), "{note}");
+    assert_reads!(note => str!["note: waiting for another ptmem that records in [..]/cache/ptmem/search/[..]"]);
     let mut rest = String::new();
     notes.read_to_string(&mut rest).unwrap();
     let [first, second] = [first, second].map(|search| search.wait_with_output().unwrap());
@@ -219,11 +219,10 @@ fn nothing_is_searched_without_pytorch() {
     }
     let output = history.run_command(&["main~7..main", "--max-growth", "5%"], &["true"]);
     assert_eq!(output.status.code(), Some(2));
-    let error = text(&output.stderr);
-    assert!(
-        error.contains("the command wrote no snapshot to the file that PTMEM_SNAPSHOT names (its output: "),
-        "{error}"
-    );
+    assert_reads!(text(&output.stderr) => str![[r#"
+note: trying [..] "Change 1"
+error: [..] "Change 1": cannot be recorded: the command wrote no snapshot to the file that PTMEM_SNAPSHOT names (its output: [..]/cache/ptmem/search/[..]/[..]/log)
+"#]]);
 }
 
 #[test]

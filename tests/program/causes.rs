@@ -98,16 +98,14 @@ fn the_figure_that_grew_decides_about_the_edit() {
 
     let peak = "+y1 +y2 +y3 -y1 -y2 -y3";
     let phase = edited(&format!("{peak} [eval +x1 -x1 ]eval"), &format!("{peak} [eval +x1 +x2 -x1 -x2 ]eval"));
-    let lead = cause(&phase, "phase=0")["lead"].as_str().unwrap().to_owned();
-    assert!(lead.starts_with(&format!("All of the growth at the peak inside eval {through}. ")), "{lead}");
+    assert_reads!(cause(&phase, "phase=0")["lead"].as_str().unwrap().to_owned() => str!["All of the growth at the peak inside eval passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (more allocations)."]);
     phase.write("ptmem.toml", accepted);
     assert_eq!(phase.ptmem(&["--git", "main", "--max-growth", "phase=0"]).status.code(), Some(0));
 
     // What is active grew no more than what is allocated.
     let active = edited("+x1 +y1", "+x1 +x2 +y1");
     let limits = ["--max-growth", "peak=0", "--max-growth", "active=0", "--format", "github"];
-    let report = text(&active.ptmem(&[&["--git", "main"], &limits[..]].concat()).stdout);
-    assert!(report.contains("%0Aleads to the same edit: active grew 1.00 MiB"), "{report}");
+    assert_reads!(text(&active.ptmem(&[&["--git", "main"], &limits[..]].concat()).stdout) => str!["::error file=m.py,line=4,title=GPU memory%3A peak::peak grew 1.00 MiB (+50.0 %25), allowed 0 B. All of the growth at the peak passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (more allocations).%0Aleads to the same edit: active grew 1.00 MiB (+50.0 %25), allowed 0 B%0A   +1.00 MiB     1.00 MiB ->    2.00 MiB  forward (m.py:4), leads to edit"]);
 }
 
 #[test]
@@ -126,11 +124,7 @@ fn a_single_edit_leads_by_inference_and_one_of_two_does_not() {
     // A part without Python frames is said.
     let part = edited("+x1 +y1 +y2 +z1", "+x1 +x2 +y1 +y2 +z1 +z2 +z3");
     let lead = cause(&part, "0")["lead"].as_str().unwrap().to_owned();
-    let said = "; 2.00 MiB of 3.00 MiB have no Python stack. The change has no other edit that can matter (inferred).";
-    assert!(
-        lead.starts_with("33 % of the growth at the peak (1.00 MiB of 3.00 MiB) passes") && lead.contains(said),
-        "{lead}"
-    );
+    assert_reads!(lead => str!["33 % of the growth at the peak (1.00 MiB of 3.00 MiB) passes through m.py:4, where this change writes `h = wider(x)`; 2.00 MiB of 3.00 MiB have no Python stack. The change has no other edit that can matter (inferred). Largest: forward (m.py:4) (more allocations)."]);
 
     // Nor does it lead where one side recorded more than the other.
     let longer = edited("+z1 -z1", &format!("{}+z1 +z2", "+y1 -y1 ".repeat(60)));
@@ -141,8 +135,7 @@ fn a_single_edit_leads_by_inference_and_one_of_two_does_not() {
     let lead_now = || explanation(&text(&checkout.ptmem(&limits).stdout));
     assert_eq!(lead_now(), only);
     checkout.write("other.py", "x = 1\n");
-    let lead = lead_now();
-    assert!(lead.contains("Stacks lead from less than half of the growth at the peak to one edit"), "{lead}");
+    assert_reads!(lead_now() => str!["Stacks lead from less than half of the growth at the peak to one edit; none of it has a Python stack. Edits that can matter: m.py:4 (now `h = wider(x)`); other.py:1 (added `x = 1`); tests/test_m.py:1 (added `def test():`)."]);
 
     // A file that was not read may have one that can.
     fs::remove_file(checkout.path().join("other.py")).unwrap();
@@ -161,16 +154,12 @@ fn growth_that_exceeds_that_of_the_peak_is_said_with_what_shrank() {
     let checkout = edited("+y1 +y2 +z1 +x1", "+y1 +x1 +x2 +x3 +x4");
     let output = checkout.ptmem(&["--git", "main", "--max-growth", "0"]);
     let lead = explanation(&text(&output.stdout));
-    let all = "All of the growth at the peak (3.00 MiB; other stacks shrank by 2.00 MiB) passes";
-    assert!(lead.starts_with(all), "{lead}");
-    let line = verdict(&output).1;
-    assert!(line.starts_with("FAIL peak grew 1.00 MiB (+25.0 %), allowed 0 B, most by "), "{line}");
-    assert!(line.ends_with(" (+3.00 MiB, others -2.00 MiB)"), "{line}");
+    assert_reads!(lead => str!["All of the growth at the peak (3.00 MiB; other stacks shrank by 2.00 MiB) passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (more allocations)."]);
+    assert_reads!(verdict(&output).1 => str!["FAIL peak grew 1.00 MiB (+25.0 %), allowed 0 B, most by forward (m.py:4) (+3.00 MiB, others -2.00 MiB)"]);
     // The before has its peak later, with what is not there yet at the place of the after's peak.
     let elsewhere = edited("+x1 +y1 +y2 +z1", "+x1 +x2 +x3 +x4 +y1");
     let lead = cause(&elsewhere, "0")["lead"].as_str().unwrap().to_owned();
-    let all = "All of the growth at the peak (3.00 MiB; the before held 2.00 MiB more at its peak) passes";
-    assert!(lead.starts_with(all), "{lead}");
+    assert_reads!(lead => str!["All of the growth at the peak (3.00 MiB; the before held 2.00 MiB more at its peak) passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (more allocations)."]);
 }
 
 #[test]
@@ -181,8 +170,7 @@ fn growth_passes_through_the_lines_of_a_block_whose_head_is_new() {
     checkout.write("m.py", format!("{head}    with wide():\n{}\n{tail}", block.trim_end().replace("    ", "        ")));
     checkout.commit("wide");
     checkout.record(&[(&["/ci/m.py:forward:4"], 2)], &[(&["/ci/m.py:forward:5"], 4)]);
-    let lead = explanation(&text(&checkout.ptmem(&["--git", "main", "--max-growth", "0"]).stdout));
-    assert!(lead.contains("passes through m.py:5, where this change adds `with wide():`"), "{lead}");
+    assert_reads!(explanation(&text(&checkout.ptmem(&["--git", "main", "--max-growth", "0"]).stdout)) => str!["All of the growth at the peak passes through m.py:5, where this change adds `with wide():`. Largest: forward (m.py:5) (more allocations)."]);
 }
 
 /// A change of three statements in a row, and of a number, where one allocation grows at each of these lines.
@@ -217,8 +205,7 @@ fn the_statement_is_quoted_that_the_stacks_pass_through() {
 
     let (_, cause) = three_statements(&[(&["/ci/m.py:forward:4"], 3), (fifth, 5)]);
     let lead = cause["lead"].as_str().unwrap();
-    let said = "passes through m.py:5, where this change writes `n = h.mean()`, or through 1 other line of this edit.";
-    assert!(lead.contains(said), "{lead}");
+    assert_reads!(lead => str!["All of the growth at the peak passes through m.py:5, where this change writes `n = h.mean()`, or through 1 other line of this edit. Largest: forward (m.py:5) (more allocations)."]);
 }
 
 #[test]
@@ -238,8 +225,7 @@ fn of_two_edits_the_one_that_puts_something_somewhere_keeps_it() {
     let keeping =
         BEFORE.replace("\n\n    y", "\n    seen = {}\n    y").replace("    return", "    seen[0] = h\n    return");
     checkout.write("m.py", keeping);
-    let lead = cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();
-    assert!(lead.contains("where this change adds `seen[0] = h` (m.py:12; inferred)"), "{lead}");
+    assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap().to_owned() => str!["All of the growth at the peak is in blocks that the before frees sooner, mostly next to allocations of forward, where this change adds `seen[0] = h` (m.py:12; inferred). Largest: forward (m.py:4) (freed before, now kept longer). The change has other edits that can matter: m.py:5 (added `seen = {}`)."]);
 }
 
 /// An upgrade explains growth without `--git`, too; what else the change edits is not known then.
@@ -318,15 +304,13 @@ fn blocks_that_are_larger_by_a_ratio_lead_to_the_one_number_that_explains_it() {
     checkout.write("sizes.py", "LIMIT = 6\n");
     checkout.write("conf.yaml", "other: true\n");
     let lead = cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();
-    let said = "is in blocks whose growth fits the numbers at sizes.py:1, where this change writes `LIMIT = 6`";
-    assert!(lead.contains(said), "{lead}");
+    assert_reads!(lead => str!["All of the growth at the peak is in blocks whose growth fits the numbers at sizes.py:1, where this change writes `LIMIT = 6` (inferred). Largest: forward (m.py:4) (larger allocations). The change has other edits that can matter: conf.yaml:1 (added `other: true`)."]);
     // Nor does a number of a test that did not run explain it.
     checkout.write("tests/test_sizes.py", "LIMIT = 6\n");
     let lead = cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();
-    assert!(lead.contains(said), "{lead}");
+    assert_reads!(lead => str!["All of the growth at the peak is in blocks whose growth fits the numbers at sizes.py:1, where this change writes `LIMIT = 6` (inferred). Largest: forward (m.py:4) (larger allocations). The change has other edits that can matter: conf.yaml:1 (added `other: true`); tests/test_sizes.py:1 (now `LIMIT = 6`)."]);
     checkout.write("sizes.py", "LIMIT = 3\n");
-    let lead = cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();
-    assert!(!lead.contains("fits"), "{lead}");
+    assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap().to_owned() => str!["No stack of the growth at the peak leads to an edit. The only edit of the change that can matter is conf.yaml:1 (added `other: true`) (inferred)."]);
 }
 
 #[test]
@@ -384,8 +368,7 @@ fn a_link_to_another_file_is_an_edit_as_a_whole() {
     link("wide.py");
     let net: &[&str] = &["/ci/net.py:forward:4"];
     checkout.record(&[(net, 4)], &[(net, 8)]);
-    let lead = cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();
-    assert!(lead.starts_with("All of the growth at the peak passes through net.py (changed)."), "{lead}");
+    assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap().to_owned() => str!["All of the growth at the peak passes through net.py (changed). Largest: forward (net.py:4) (more allocations)."]);
 }
 
 #[test]
@@ -402,8 +385,7 @@ fn an_edit_with_a_small_share_is_named_with_the_others() {
         program.alloc_under("g", g, sizes[1]);
         fs::write(checkout.path().join(name), program.snapshot()).unwrap();
     }
-    let lead = cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();
-    assert!(lead.ends_with("The change has other edits that can matter: m.py:15 (now `return x`)."), "{lead}");
+    assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap().to_owned() => str!["99 % of the growth at the peak (200.00 MiB of 201.00 MiB) passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (larger allocations). The change has other edits that can matter: m.py:15 (now `return x`)."]);
 }
 
 /// How the blocks that are twice as large lead to an edit.

@@ -69,10 +69,7 @@ fn what_came_back_after_the_dump_is_a_finding_of_its_own() {
     assert_eq!(report["leaks"][0]["bytes_per_step"], 2 * MIB);
     let (exit, line) = verdict(&ptmem(folder.path(), &["leak", "run.pkl", "--max-leak", "cycles=1MiB"]));
     assert_eq!(exit, 1);
-    assert!(
-        line.contains("2.00 MiB per step are held by reference cycles until Python's garbage collector runs"),
-        "{line}"
-    );
+    assert_reads!(line => str!["FAIL keep (train.py:7): 2.00 MiB per step are held by reference cycles until Python's garbage collector runs, in 10 of 10 steps, allowed 1.00 MiB per step"]);
     assert_eq!(verdict(&ptmem(folder.path(), &["leak", "run.pkl", "--max-leak", "cycles=2MiB"])).0, 0);
     // A saved profile knows it, too.
     let saved = ptmem(folder.path(), &["profile", "run.pkl", "-o", "run.ptmem.json"]);
@@ -144,7 +141,7 @@ fn what_is_kept_together_is_one_finding_with_a_list() {
     let checks = report["checks"].as_array().unwrap();
     assert_eq!((checks.len(), &checks[0]["delta"]), (1, &json!(2 * MIB)), "{report:#}");
     let (_, line) = verdict(&ptmem(folder.path(), &["leak", "run.pkl"]));
-    assert!(line.contains("and 2 others together leak 2.00 MiB per step, in 10 of 10 steps"), "{line}");
+    assert_reads!(line => str!["FAIL gelu (train.py:7) and 2 others together leak 2.00 MiB per step, in 10 of 10 steps, allowed 0 B per step"]);
     let junit = text(&ptmem(folder.path(), &["leak", "run.pkl", "--format", "junit"]).stdout);
     assert!(junit.contains("+512.00 KiB") && junit.matches("<failure").count() == 1, "{junit}");
 }

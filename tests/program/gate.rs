@@ -301,9 +301,10 @@ fn a_working_tree_that_fails_has_no_verdict() {
     checkout.write("run.sh", "echo no module >&2\nexit 7\n");
     let output = checkout.run(&[]);
     assert_eq!(output.status.code(), Some(2));
-    let stderr = text(&output.stderr);
-    assert!(stderr.contains("[gate.train] the working tree cannot be recorded"), "{stderr}");
-    assert!(stderr.contains("failed with exit code 7: no module"), "{stderr}");
+    assert_reads!(text(&output.stderr) => str![[r#"
+note: recorded: base [..] ([..] s)
+error: [gate.train] the working tree cannot be recorded: the command failed with exit code 7: no module (its output: [..]/.cache/ptmem/gate/[..]/after-train/log)
+"#]]);
     assert_eq!(checkout.worktrees(), 1);
     checkout.write("ptmem.toml", "[gate.train]\nrecord = \"python record_memory.py\"\n");
     checkout.write("record_memory.py", "model = REPLACE_ME()\n");
@@ -328,11 +329,10 @@ fn an_environment_that_cannot_be_made_is_named_with_its_python() {
     fs::set_permissions(checkout.root().join("bin/uv"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", checkout.root().join("bin").display(), std::env::var("PATH").unwrap());
     let output = checkout.command(&[]).env("PATH", path).output().unwrap();
-    let stderr = text(&output.stderr);
-    assert!(
-        stderr.contains("no virtual environment of Python 3.10 can be made: cause: error resolving DNS"),
-        "{stderr}"
-    );
+    assert_reads!(text(&output.stderr) => str![[r#"
+note: recorded: base [..] ([..] s)
+error: [gate.train] the working tree cannot be recorded: install: no virtual environment of Python 3.10 can be made: cause: error resolving DNS
+"#]]);
 }
 
 /// Data folders are ignored by nearly every repository.
@@ -411,7 +411,10 @@ fn a_job_gets_all_that_it_shows_as_files() {
     let (output, _) = checkout.job("pull_request", &event, &[]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let comment = read(&folder.join("comment.md"));
-    assert!(comment.starts_with("<!-- ptmem:default only-update -->\n"), "{comment}");
+    assert_reads!(comment => str![[r#"
+<!-- ptmem:default only-update -->
+### ✅ PASS: train: peak did not change, allowed 5 %
+"#]]);
     let (_, _) = checkout.job("pull_request", &event, &["--comment", "never"]);
     assert!(!folder.join("comment.md").exists());
 }

@@ -2,7 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+// The texts beside `assert_reads!`.
+#[macro_use(str)]
+extern crate snapbox;
+
 #[path = "../support/mod.rs"]
+#[macro_use]
 mod support;
 
 mod accepted;

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use crate::support::history::{A, B, MIB, event, free, segment, snapshot};
 use crate::support::pickle::{self, Value};
-use crate::support::tool::{ptmem, text, verdict};
+use crate::support::tool::{judged, ptmem, text, verdict};
 
 /// Marks of `record_function`: the beginning and the end of a phase.
 fn annotations(phases: &[(&str, u64, u64)]) -> Value {
@@ -60,14 +60,11 @@ fn memory_reserved_after_loading_is_limited_within_its_phase() {
     let others =
         ["0", "end=0", "reserved=0", "reserved-end=0", "fragmentation=0", "phase=0", "stack=0", "phase:load=0"];
     assert_eq!(judge(place, [&late, &early], &others).0, 0);
-    let (code, line) = judge(place, [&late, &early], &["phase-reserved:load=5%"]);
-    assert_eq!((code, &*line), (1, "FAIL reserved in phase load grew 128.00 MiB (+400.0 %), allowed 5 %"));
+    assert_reads!(judged(judge(place, [&late, &early], &["phase-reserved:load=5%"])) => str!["1: FAIL reserved in phase load grew 128.00 MiB (+400.0 %), allowed 5 %"]);
     assert_eq!(judge(place, [&early, &late], &["phase-reserved:load=5%"]).0, 0);
-    let (code, line) = judge(place, [&early, &late], &["phase-reserved:lo*=±5%"]);
-    assert!(code == 1 && line.contains("reserved in phase load improved by 128.00 MiB (-80.0 %)"), "{line}");
+    assert_reads!(judged(judge(place, [&early, &late], &["phase-reserved:lo*=±5%"])) => str!["1: FAIL reserved in phase load improved by 128.00 MiB (-80.0 %), allowed ±5 %: update the before"]);
     assert_eq!(judge(place, [&late, &early], &["phase-reserved:train=0"]).0, 0);
-    let (code, line) = judge(place, [&late, &early], &["phase-reserved:lod=0"]);
-    assert!(code == 3 && line.contains("the nearest phases are 'load' and 'train'"), "{line}");
+    assert_reads!(judged(judge(place, [&late, &early], &["phase-reserved:lod=0"])) => str!["3: INCONCLUSIVE phase-reserved:lod: the pattern matches no phase on either side; the nearest phases are 'load' and 'train'"]);
 
     let arguments = ["diff", "before.pkl", "after.pkl", "--max-growth", "phase-reserved:load=5%"];
     let shown = text(&ptmem(place, &arguments).stdout);
@@ -95,8 +92,7 @@ fn an_update_does_not_raise_what_a_phase_reserves() {
     let gate =
         "[gate.a]\nbefore = 'before.json'\nafter = 'after.pkl'\nmax-growth = { 'phase-reserved:load' = '200MiB' }\n";
     fs::write(place.join("ptmem.toml"), gate).unwrap();
-    let said = text(&ptmem(place, &["gate", "--update"]).stderr);
-    assert!(said.contains("figures would rise (device 0 reserved in phase load +128.00 MiB)"), "{said}");
+    assert_reads!(text(&ptmem(place, &["gate", "--update"]).stderr) => str!["note: before.json stays as it is: figures would rise (device 0 reserved in phase load +128.00 MiB). To record them: --allow-raise REASON"]);
 }
 
 #[test]
@@ -104,11 +100,8 @@ fn memory_that_stays_reserved_at_the_end_is_limited() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path();
     let [kept, returned] = [run(false, false), run(false, true)];
-    let (code, line) = judge(place, [&returned, &kept], &["0", "end=0", "reserved=0", "stack=0"]);
-    assert_eq!(code, 0);
-    assert!(line.contains(", but reserved-end grew 128.00 MiB (+400.0 %)"), "{line}");
-    let (code, line) = judge(place, [&returned, &kept], &["reserved-end=5%"]);
-    assert!(code == 1 && line.starts_with("FAIL reserved-end grew 128.00 MiB (+400.0 %), allowed 5 %"), "{line}");
+    assert_reads!(judged(judge(place, [&returned, &kept], &["0", "end=0", "reserved=0", "stack=0"])) => str!["0: PASS peak did not change, allowed 0 B, but reserved-end grew 128.00 MiB (+400.0 %)"]);
+    assert_reads!(judged(judge(place, [&returned, &kept], &["reserved-end=5%"])) => str!["1: FAIL reserved-end grew 128.00 MiB (+400.0 %), allowed 5 %"]);
     assert_eq!(judge(place, [&kept, &returned], &["reserved-end=5%"]).0, 0);
     let check = |limit: &str| verdict(&ptmem(place, &["check", "before.pkl", "--max", limit])).0;
     assert_eq!([check("reserved-end=160MiB"), check("reserved-end=159MiB")], [0, 1]);
@@ -207,20 +200,12 @@ fn sides_that_ignore_other_phases_are_inconclusive() {
     config("ignore = 'autotune*'\n");
     assert!(ptmem(place, &["profile", "before.pkl", "-o", "part.json"]).status.success());
     assert_eq!(judge("part.json").0, 0);
-    let (code, line) = judge("whole.json");
-    assert_eq!(code, 3);
-    assert!(
-        line.contains("was saved with the phases to ignore ('autotune*'): write it again from its snapshot"),
-        "{line}"
-    );
+    assert_reads!(judged(judge("whole.json")) => str!["3: INCONCLUSIVE peak: the before was saved with the phases to ignore ('autotune*'): write it again from its snapshot"]);
     config("");
-    let (code, line) = judge("part.json");
-    assert!(code == 3 && line.contains("the before was saved without the phases 'autotune*'"), "{line}");
-    let (code, line) = verdict(&ptmem(place, &["check", "part.json", "--max", "1GiB"]));
-    assert!(code == 3 && line.contains("the snapshot was saved without the phases 'autotune*'"), "{line}");
+    assert_reads!(judged(judge("part.json")) => str!["3: INCONCLUSIVE peak: the before was saved without the phases 'autotune*': write it again from its snapshot"]);
+    assert_reads!(judged(verdict(&ptmem(place, &["check", "part.json", "--max", "1GiB"]))) => str!["3: INCONCLUSIVE peak: the snapshot was saved without the phases 'autotune*': write it again from its snapshot"]);
     // Figures alone have all phases in them.
     fs::write(place.join("stats.json"), "{\"peak\": 1000}").unwrap();
     config("ignore = 'autotune*'\n");
-    let (code, line) = judge("stats.json");
-    assert!(code == 3 && line.contains("holds only figures, with the phases to ignore"), "{line}");
+    assert_reads!(judged(judge("stats.json")) => str!["3: INCONCLUSIVE peak: the before holds only figures, with the phases to ignore ('autotune*')"]);
 }

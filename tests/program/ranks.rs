@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::support::edit::{Edited, Frame};
-use crate::support::tool::{ptmem, text, verdict};
+use crate::support::tool::{judged, ptmem, text, verdict};
 use ptmem::report::Format;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -43,18 +43,9 @@ fn job() -> TempDir {
 fn the_worst_rank_decides() {
     let folder = job();
     let diff = |more: &[&str]| ptmem(folder.path(), &[&["diff", "b", "a"], more].concat());
-    let (code, line) = verdict(&diff(&["--max-growth", "60%"]));
-    assert_eq!(
-        (code, &*line),
-        (
-            1,
-            "FAIL rank 3: peak grew 25.25 MiB (+464.8 %), allowed 60 %, most by dispatch (model.py:133) aten::new_empty (+24.00 MiB)"
-        )
-    );
-    let (code, line) = verdict(&diff(&["--max-growth", "500%"]));
-    assert_eq!((code, &*line), (0, "PASS all 4 ranks; most on rank 3: peak grew 25.25 MiB (+464.8 %), allowed 500 %"));
-    let (code, line) = verdict(&diff(&["--max-growth", "5%"]));
-    assert!(code == 1 && line.ends_with("; and 3 more ranks"), "{line}");
+    assert_reads!(judged(verdict(&diff(&["--max-growth", "60%"]))) => str!["1: FAIL rank 3: peak grew 25.25 MiB (+464.8 %), allowed 60 %, most by dispatch (model.py:133) aten::new_empty (+24.00 MiB)"]);
+    assert_reads!(judged(verdict(&diff(&["--max-growth", "500%"]))) => str!["0: PASS all 4 ranks; most on rank 3: peak grew 25.25 MiB (+464.8 %), allowed 500 %"]);
+    assert_reads!(judged(verdict(&diff(&["--max-growth", "5%"]))) => str!["1: FAIL rank 3: peak grew 25.25 MiB (+464.8 %), allowed 5 %, most by dispatch (model.py:133) aten::new_empty (+24.00 MiB); and 3 more ranks"]);
     // A glob on one side, a directory on the other; and other names.
     for glob in ["a/*.pkl", "a/rank[0-9].pkl", "{a}/rank*", "**/a/rank*.pkl"] {
         let (code, line) = verdict(&ptmem(folder.path(), &["diff", "b", glob, "--max-growth", "60%"]));
@@ -69,7 +60,7 @@ fn the_worst_rank_decides() {
     }
     let (_, line) =
         verdict(&ptmem(folder.path(), &["diff", "b/rank[01].pkl", "a/rank[01].pkl", "--max-growth", "60%"]));
-    assert!(line.starts_with("PASS all 2 ranks"), "{line}");
+    assert_reads!(line => str!["PASS all 2 ranks; most on rank 0: peak grew 2.75 MiB (+50.6 %), allowed 60 %"]);
 }
 
 #[test]
@@ -126,14 +117,7 @@ fn a_missing_rank_is_never_a_pass() {
     for more in [&["--max-growth", "500%"][..], &[], &["--max", "peak=1GiB"]] {
         assert_eq!(verdict(&diff(more)), (3, missing.to_owned()), "{more:?}");
     }
-    let (code, line) = verdict(&diff(&["--max-growth", "60%"]));
-    assert_eq!(
-        (code, &*line),
-        (
-            1,
-            "FAIL rank 3: peak grew 25.25 MiB (+464.8 %), allowed 60 %, most by dispatch (model.py:133) aten::new_empty (+24.00 MiB); ranks: rank 2 is missing in the after"
-        )
-    );
+    assert_reads!(judged(verdict(&diff(&["--max-growth", "60%"]))) => str!["1: FAIL rank 3: peak grew 25.25 MiB (+464.8 %), allowed 60 %, most by dispatch (model.py:133) aten::new_empty (+24.00 MiB); ranks: rank 2 is missing in the after"]);
     let report = json_of(folder.path(), &["diff", "b", "a"]);
     assert_eq!(
         report["ranks"][0]["missing"],
@@ -154,11 +138,7 @@ fn the_imbalance_is_gated() {
     // Peaks of the after in 1/32 MiB are 982 and three times 262.
     let within = diff(&["--max-growth", "imbalance=22.5MiB"]);
     assert_eq!(within, (0, "PASS all 4 ranks: imbalance grew 22.50 MiB, allowed 22.50 MiB".to_owned()));
-    let (code, line) = diff(&["--max-growth", "imbalance=22MiB"]);
-    assert!(
-        code == 1 && line.starts_with("FAIL imbalance grew 22.50 MiB, allowed 22.00 MiB (rank 3 peaks at"),
-        "{line}"
-    );
+    assert_reads!(judged(diff(&["--max-growth", "imbalance=22MiB"])) => str!["1: FAIL imbalance grew 22.50 MiB, allowed 22.00 MiB (rank 3 peaks at 30.68 MiB, the median of the ranks is 8.18 MiB)"]);
     assert_eq!(diff(&["--max", "imbalance=23MiB"]).0, 0);
     assert_eq!(diff(&["--max", "imbalance=22MiB"]).0, 1);
     assert_eq!(diff(&["--warn-growth", "imbalance=22MiB"]).0, 0);
@@ -201,8 +181,7 @@ fn a_pattern_has_to_match_on_some_rank() {
     let diff = |limit: &str| verdict(&ptmem(folder.path(), &["diff", "b", "a", "--max-growth", limit]));
     assert_eq!(diff("stack:*widen*=2MiB").0, 0);
     assert_eq!(diff("stack:*widen*=1MiB").0, 1);
-    let (code, line) = diff("stack:*nothing*=1MiB");
-    assert!(code == 3 && line.contains("matches no stack of any rank"), "{line}");
+    assert_reads!(judged(diff("stack:*nothing*=1MiB")) => str!["3: INCONCLUSIVE stack:*nothing*: the pattern matches no stack of any rank; the nearest stacks are 'backward: AddmmBackward0 (aten::mm)', 'backward: AddmmBackward0 (aten::sum)' and 'backward: ReluBackward0 (aten::threshold_backward)'"]);
     // One rank alone has another program.
     for side in ["a", "b"] {
         fs::copy(fixture("before.pkl"), folder.path().join(side).join("rank0.pkl")).unwrap();
@@ -268,10 +247,7 @@ fn what_cannot_be_paired_is_refused() {
     let folder = job();
     let diff = |before: &str, after: &str| refused(folder.path(), &["diff", before, after]);
     let error = diff("b", "a/rank0.pkl");
-    assert!(
-        error.contains("b stands for several files, but ") && error.contains("is one file; expected a directory"),
-        "{error}"
-    );
+    assert_reads!(error => str!["error: b stands for several files, but a/rank0.pkl is one file; expected a directory or a glob on both sides, or one file on each"]);
     assert!(diff("-", "a/*.pkl").contains("but - is one file"));
     assert!(
         diff("b", "none").starts_with("error: none: no such file or directory; expected the snapshots of the ranks")
@@ -287,9 +263,7 @@ fn what_cannot_be_paired_is_refused() {
             fs::copy(folder.path().join(format!("a/rank{rank}.pkl")), to).unwrap();
         }
     }
-    let error = diff("b", "steps");
-    assert!(error.contains("2 files are of rank 0: step_1/rank0.pkl, step_2/rank0.pkl"), "{error}");
-    assert!(error.contains("with a glob, such as 'steps/step_2/rank*.pkl'"), "{error}");
+    assert_reads!(diff("b", "steps") => str!["error: steps: 2 files are of rank 0: step_1/rank0.pkl, step_2/rank0.pkl (3 more ranks with several files); expected one for each rank. Choose them with a glob, such as 'steps/step_2/rank*.pkl'"]);
     assert_eq!(verdict(&ptmem(folder.path(), &["diff", "b", "steps/step_2/rank*.pkl"])).0, 0);
     // A copy of a file beside it.
     for (copy, glob) in [("copy_rank3.pkl", "steps/step_2/rank*.pkl"), ("rank3_old.pkl", "steps/step_2/rank*_old.pkl")]
@@ -304,10 +278,8 @@ fn what_cannot_be_paired_is_refused() {
     }
     assert!(refused(folder.path(), &["show", "steps"]).contains("2 files are of rank 0"));
     fs::write(folder.path().join("ptmem.toml"), "[gate.job]\nbefore = 'b'\nafter = 'a'\n").unwrap();
-    let error = refused(folder.path(), &["gate", "--update"]);
-    assert!(error.contains("is not a saved profile"), "{error}");
-    let error = refused(folder.path(), &["diff", "b", "a", "--export", "json=a/rank3.pkl"]);
-    assert!(error.contains("a/rank3.pkl: is an input"), "{error}");
+    assert_reads!(refused(folder.path(), &["gate", "--update"]) => str!["error: b/rank0.pkl: is not a saved profile; write the first with: ptmem profile a/rank0.pkl -o FILE"]);
+    assert_reads!(refused(folder.path(), &["diff", "b", "a", "--export", "json=a/rank3.pkl"]) => str!["error: a/rank3.pkl: is an input; expected another file to write to"]);
 }
 
 #[test]
@@ -322,8 +294,7 @@ fn what_cannot_be_read_is_named() {
     }
     // The first of several by rank.
     fs::write(folder.path().join("a/rank1.pkl"), "text\n").unwrap();
-    let error = refused(folder.path(), &["diff", "b", "a", "--jobs", "4"]);
-    assert!(error.contains("a/rank1.pkl") && error.contains("looks like text"), "{error}");
+    assert_reads!(refused(folder.path(), &["diff", "b", "a", "--jobs", "4"]) => str!["error: a/rank1.pkl: this looks like text; expected a pickle from torch.cuda.memory._dump_snapshot()"]);
 }
 
 #[cfg(unix)]
@@ -336,15 +307,13 @@ fn links_and_pipes_do_not_hang() {
     let pipe = folder.path().join("b/rank9.pkl");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     // The link upwards leads to the before as well: its ranks are there twice then.
-    let error = refused(folder.path(), &["diff", "b", "a"]);
-    assert!(error.contains("files are of rank 0"), "{error}");
+    assert_reads!(refused(folder.path(), &["diff", "b", "a"]) => str!["error: a: 2 files are of rank 0: rank0.pkl, up/b/rank0.pkl (3 more ranks with several files); expected one for each rank. Choose them with a glob, such as 'a/up/b/rank*.pkl'"]);
     fs::remove_file(folder.path().join("a/up")).unwrap();
     assert_eq!(verdict(&ptmem(folder.path(), &["diff", "b", "a"])).0, 0);
     // A link to nothing is a rank that cannot be read.
     symlink("gone.pkl", folder.path().join("a/rank5.pkl")).unwrap();
     symlink("gone.pkl", folder.path().join("b/rank5.pkl")).unwrap();
-    let error = refused(folder.path(), &["diff", "b", "a"]);
-    assert!(error.contains("rank5.pkl: no such file"), "{error}");
+    assert_reads!(refused(folder.path(), &["diff", "b", "a"]) => str!["error: b/rank5.pkl: no such file; expected a snapshot from torch.cuda.memory._dump_snapshot() or a saved profile"]);
 }
 
 /// In the folder where the command runs, too: the first name in order would be that of the link.
@@ -386,13 +355,12 @@ fn gates_hold_ranks() {
         (&json!("job"), &json!("exceeded"))
     );
     fs::remove_file(folder.path().join("b/rank3.pkl")).unwrap();
-    let (code, line) = verdict(&ptmem(folder.path(), &gate));
-    assert!(code == 3 && line.contains("rank 3 is missing in the before"), "{line}");
+    assert_reads!(judged(verdict(&ptmem(folder.path(), &gate))) => str!["3: INCONCLUSIVE job: ranks: rank 3 is missing in the before"]);
     let error = {
         fs::remove_dir_all(folder.path().join("b")).unwrap();
         refused(folder.path(), &gate)
     };
-    assert!(error.contains("comparison 'job'"), "{error}");
+    assert_reads!(error => str!["error: comparison 'job': b: no such file or directory; expected the snapshots of the ranks, as a/*.pkl has"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::support::history::{A, KIB, MIB, event, file, free, segment, snapshot};
 use crate::support::pickle::{self, Value};
-use crate::support::tool::{ptmem, text};
+use crate::support::tool::{judged, ptmem, text};
 
 /// An operator of `forward`, called at a line.
 fn called(operator: &str, line: u64) -> Value {
@@ -169,7 +169,5 @@ fn the_change_that_explains_most_of_a_growth_comes_first() {
     assert!(all.contains("blocks on average 3.75 times as large, 1.5 times as many"), "{all}");
     // The last line names what grew most.
     let line = ptmem(folder.path(), &["diff", "before.pkl", "after.pkl", "--max-growth", "5%"]);
-    let (code, line) = crate::support::tool::verdict(&line);
-    assert_eq!(code, 1);
-    assert!(line.ends_with("allowed 5 %, most by forward (net.py:3) aten::relu (+37.00 MiB)"), "{line}");
+    assert_reads!(judged(crate::support::tool::verdict(&line)) => str!["1: FAIL peak grew 37.00 MiB (+462.5 %), allowed 5 %, most by forward (net.py:3) aten::relu (+37.00 MiB)"]);
 }

@@ -7,7 +7,7 @@ use std::process::Output;
 use assert_cmd::Command;
 use tempfile::TempDir;
 
-use crate::support::tool::verdict_line;
+use crate::support::tool::{judged, verdict_line};
 
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -150,37 +150,38 @@ fn the_stored_before_only_falls_unless_a_reason_is_given() {
     let update = |after: &str, rules: &str, reason: &[&str]| {
         gate(folder.path(), "base.json", after, rules);
         let output = run(folder.path(), &[&["gate", "stored", "--update"], reason].concat());
-        (output.status.code().unwrap(), stderr(&output), fs::read_to_string(&path).unwrap())
+        let code = output.status.code().unwrap();
+        (judged((code, stderr(&output))), fs::read_to_string(&path).unwrap())
     };
-    let (code, said, low) = update("before.pkl", "", &[]);
-    assert!(code == 0 && said.contains("base.json updated: device 0 peak -53.80 MiB (-16.1 %)"), "{said}");
+    let (said, low) = update("before.pkl", "", &[]);
+    assert_reads!(said => str!["0: note: base.json updated: device 0 peak -53.80 MiB (-16.1 %), device 0 end -1.77 MiB (-1.4 %), device 0 active -53.80 MiB (-16.1 %), device 0 requested -51.50 MiB (-15.6 %), device 0 reserved -68.00 MiB (-18.2 %), device 0 reserved-end -68.00 MiB (-18.2 %), device 0 fragmentation -67.47 MiB (-34.7 %)"]);
     assert_ne!(low, high);
     assert!(low.contains("\"raises\": []"));
     // Within the limit, but higher.
-    let (code, said, now) = update("after.pkl", "max-growth = \"30%\"", &[]);
-    assert!(code == 0 && said.contains("stays as it is: figures would rise (device 0 peak +53.80 MiB"), "{said}");
+    let (said, now) = update("after.pkl", "max-growth = \"30%\"", &[]);
+    assert_reads!(said => str!["0: note: base.json stays as it is: figures would rise (device 0 peak +53.80 MiB (+19.2 %), device 0 end +1.77 MiB (+1.4 %), device 0 active +53.80 MiB (+19.2 %), device 0 requested +51.50 MiB (+18.5 %), device 0 reserved +68.00 MiB (+22.2 %), device 0 reserved-end +68.00 MiB (+22.2 %), device 0 fragmentation +67.47 MiB (+53.1 %)). To record them: --allow-raise REASON"]);
     assert_eq!(now, low);
     // A regression, without a reason, and with one beyond an absolute limit.
-    let (code, said, now) = update("after.pkl", "", &[]);
-    assert!(code == 1 && said.contains("the verdict is regression. To accept the growth: --allow-raise"), "{said}");
+    let (said, now) = update("after.pkl", "", &[]);
+    assert_reads!(said => str!["1: note: base.json stays as it is: the verdict is regression. To accept the growth: --allow-raise REASON"]);
     assert_eq!(now, low);
     let reason = ["--allow-raise", "why not"];
-    let (code, said, now) = update("after.pkl", "max = \"1MiB\"", &reason);
-    assert!(code == 1 && said.contains("stays as it is: the verdict is regression"), "{said}");
+    let (said, now) = update("after.pkl", "max = \"1MiB\"", &reason);
+    assert_reads!(said => str!["1: note: base.json stays as it is: the verdict is regression. To record the after in any case: ptmem profile after.pkl -o base.json"]);
     assert_eq!(now, low);
-    let (code, said, now) = update("after.pkl", "", &reason);
-    assert!(code == 0 && said.contains("updated: device 0 peak +53.80 MiB (+19.2 %)"), "{said}");
+    let (said, now) = update("after.pkl", "", &reason);
+    assert_reads!(said => str!["0: note: base.json updated: device 0 peak +53.80 MiB (+19.2 %), device 0 end +1.77 MiB (+1.4 %), device 0 active +53.80 MiB (+19.2 %), device 0 requested +51.50 MiB (+18.5 %), device 0 reserved +68.00 MiB (+22.2 %), device 0 reserved-end +68.00 MiB (+22.2 %), device 0 fragmentation +67.47 MiB (+53.1 %)"]);
     assert!(now.contains("\"reason\":\"why not\""));
     fs::write(&path, &low).unwrap();
-    let (_, _, raised) = update("after.pkl", "max-growth = \"30%\"", &["--allow-raise", "a \"larger\" model"]);
+    let (_, raised) = update("after.pkl", "max-growth = \"30%\"", &["--allow-raise", "a \"larger\" model"]);
     assert!(
         raised.contains("\"reason\":\"a \\\"larger\\\" model\",\"changes\":[\"device 0 peak +53.80 MiB (+19.2 %)\"")
     );
-    let (code, said, now) = update("after.pkl", "", &[]);
-    assert!(code == 0 && said.contains("nothing has changed"), "{said}");
+    let (said, now) = update("after.pkl", "", &[]);
+    assert_reads!(said => str!["0: note: base.json stays as it is: nothing has changed"]);
     assert_eq!(now, raised);
     // The reason stays when figures fall again.
-    assert!(update("before.pkl", "", &[]).2.contains("larger"));
+    assert!(update("before.pkl", "", &[]).1.contains("larger"));
 }
 
 #[test]
@@ -382,8 +383,7 @@ fn when_memory_ran_out_is_kept_without_being_asked_for() {
             assert_eq!(diff(&allowing).0, 0, "{limit}");
         }
     }
-    let (code, line) = diff(&["oom.json", "after.pkl", "--at", "oom"]);
-    assert!(code == 2 && line.contains("after.pkl: no device has the moment 'oom'"), "{line}");
+    assert_reads!(judged(diff(&["oom.json", "after.pkl", "--at", "oom"])) => str!["2: error: after.pkl: no device has the moment 'oom' (--at); memory did not run out"]);
 }
 
 #[test]

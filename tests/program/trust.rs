@@ -43,7 +43,7 @@ fn memory_that_runs_out_fails_a_search_for_leaks() {
     assert_eq!(nights([false; 4]).status.code(), Some(0));
     let (code_of_last, line) = verdict(&nights([false, false, false, true]));
     assert_eq!(code_of_last, 1);
-    assert!(line.starts_with("FAIL out of memory: 900.00 MiB requested by main"), "{line}");
+    assert_reads!(line => str!["FAIL out of memory: 900.00 MiB requested by main (train.py:7)"]);
     // One night of which nothing came of.
     assert_eq!(nights([false, true, false, false]).status.code(), Some(0));
     // In both, the ends are those of runs that were cut short.
@@ -96,7 +96,7 @@ fn a_pool_that_grows_in_every_step_is_a_leak_unless_the_steps_need_it() {
     assert_eq!(code(folder.path(), &["leak", "grows.pkl", "--max-leak", "20MiB"]), Some(1), "of stacks");
     assert_eq!(code(folder.path(), &["leak", "grows.pkl", "--max-leak", "fragmentation=20MiB"]), Some(0));
     let (_, line) = verdict(&ptmem(folder.path(), &["leak", "grows.pkl"]));
-    assert!(line.contains("reserved memory that nothing uses grows 20.00 MiB per step, in 9 of 9 steps"), "{line}");
+    assert_reads!(line => str!["FAIL reserved memory that nothing uses grows 20.00 MiB per step, in 9 of 9 steps, allowed 0 B per step"]);
     // Memory that is given back is no leak.
     write(folder.path(), "flat.pkl", &steps(|_| 0, |_| 20));
     let flat = json(folder.path(), &["leak", "flat.pkl"]);
@@ -302,7 +302,7 @@ fn memory_that_no_longer_runs_out_is_a_fix() {
     };
     let (code_of_fix, line) = diff("fails.pkl", "runs.pkl", "peak=20MiB");
     assert_eq!(code_of_fix, 0, "{line}");
-    assert!(line.contains("memory ran out in the before and no longer does; peak is now 16.00 MiB"), "{line}");
+    assert_reads!(line => str!["PASS memory ran out in the before and no longer does; peak is now 16.00 MiB"]);
     assert_eq!(diff("fails.pkl", "runs.pkl", "peak=12MiB").0, 1, "absolute limits still hold");
     assert_eq!(diff("runs.pkl", "fails.pkl", "peak=20MiB").0, 1);
     assert_eq!(diff("fails.pkl", "fails.pkl", "peak=20MiB").0, 3);

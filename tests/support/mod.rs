@@ -1,5 +1,14 @@
 //! Helpers that tests share.
 
+/// A text is the one beside it, where `[..]` stands for anything: `assert_reads!(line => str!["1: FAIL …"])`.
+/// Line ends at its end do not count. `SNAPSHOTS=overwrite cargo test` rewrites the texts. The arrow keeps long ones on their line.
+#[allow(unused_macros)]
+macro_rules! assert_reads {
+    ($actual:expr => $expected:expr) => {
+        snapbox::assert_data_eq!(AsRef::<str>::as_ref(&$actual).trim_end(), $expected)
+    };
+}
+
 pub mod cut;
 pub mod edit;
 pub mod fixtures;

@@ -45,6 +45,11 @@ pub fn verdict(output: &Output) -> (i32, String) {
     (output.status.code().unwrap(), verdict_line(&text(&output.stdout)))
 }
 
+/// The same in one text, to stand beside a test.
+pub fn judged((code, line): (i32, String)) -> String {
+    format!("{code}: {line}")
+}
+
 /// The line of the verdict on everything, which is the last one.
 pub fn verdict_line(report: &str) -> String {
     let words = ["PASS ", "FAIL ", "INCONCLUSIVE "];

@@ -113,7 +113,7 @@ class Facts:
         """A snapshot with the facts about it. `ending` is whole, exception or oom."""
         with collector_paused():
             before = self._counters()
-            snapshot = gpu_of(self.torch).memory._snapshot()
+            snapshot = snapshot_of(self.torch)
             after = self._counters()
         if not isinstance(snapshot, dict):
             return snapshot
@@ -141,10 +141,9 @@ class Facts:
             return
         stop()
         self.collections.stop()
-        memory = gpu_of(self.torch).memory
-        before = _held(snapshot) & _held(memory._snapshot())
+        before = _held(snapshot) & _held(snapshot_of(self.torch))
         gc.collect()
-        freed = before - _held(memory._snapshot())
+        freed = before - _held(snapshot_of(self.torch))
         snapshot["ptmem"]["collected"] = [
             {
                 "device": device,
@@ -352,6 +351,22 @@ def gpu_of(torch: Any) -> Any:
     if torch.backends.cuda.is_built() or not has_xpu(torch):
         return torch.cuda
     return torch.xpu
+
+
+def snapshot_of(torch: Any) -> Any:
+    """PyTorch's own snapshot.
+
+    To name Python frames, PyTorch asks whether it has `torch._inductor`, which imports its compiler for the question: a
+    third of the time that a small program takes. A program that did not import it has no compiled code to name.
+    https://github.com/pytorch/pytorch/blob/main/torch/csrc/profiler/python/combined_traceback.cpp
+    """
+    is_hidden = vars(torch).setdefault("_inductor", None) is None
+    try:
+        return gpu_of(torch).memory._snapshot()
+    finally:
+        # Another thread may have imported it in between.
+        if is_hidden and vars(torch).get("_inductor") is None:
+            vars(torch).pop("_inductor", None)
 
 
 def has_xpu(torch: Any) -> bool:

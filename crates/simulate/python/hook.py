@@ -348,7 +348,7 @@ class Recorder:
         """Forgets the history so far; blocks keep their frames."""
         with self.tools.collected():
             if self.watch is not None:
-                self.watch.begin(self.torch.cuda.memory._snapshot())
+                self.watch.begin(self.tools.snapshot_of(self.torch))
             # Releases from 2.3 to 2.7 forget it when it is turned off, and in no other way.
             self.turn_off()
             self.record()

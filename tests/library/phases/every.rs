@@ -83,10 +83,8 @@ fn steps_are_parts() {
         names(&named("backward").unwrap()),
         ["before the first step", "backward", "backward", "backward", "backward"]
     );
-    let message = named("sideways").unwrap_err().to_string();
-    assert!(message.contains("no step is named 'sideways'"), "{message}");
-    let message = every(&pickle_of(&clock(3), &[]), "1step").unwrap_err().to_string();
-    assert!(message.contains("no steps are found, so the history cannot be divided into parts of 1step"), "{message}");
+    assert_reads!(named("sideways").unwrap_err().to_string() => str!["device 0: no step is named 'sideways', so the history cannot be divided into parts of 1step"]);
+    assert_reads!(every(&pickle_of(&clock(3), &[]), "1step").unwrap_err().to_string() => str!["device 0: no steps are found, so the history cannot be divided into parts of 1step"]);
 }
 
 #[test]
@@ -103,8 +101,7 @@ fn parts_that_nobody_could_read_are_refused() {
     let live = every(&pickle, "1event").unwrap();
     let saved = text_of(&live, &[]).unwrap();
     assert_eq!(every(saved.as_bytes(), "1event").unwrap().devices[0].intervals, live.devices[0].intervals);
-    let message = every(saved.as_bytes(), "1s").unwrap_err().to_string();
-    assert!(message.contains("a saved profile keeps the times of few events"), "{message}");
+    assert_reads!(every(saved.as_bytes(), "1s").unwrap_err().to_string() => str!["device 0: a saved profile keeps the times of few events, so the history cannot be divided into parts of 1s"]);
 }
 
 proptest! {

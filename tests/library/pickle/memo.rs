@@ -162,10 +162,8 @@ fn references_that_are_no_run_are_left_alone() {
     ] {
         assert_eq!(read(&cat(&[one, bytes])), Ok(value), "{}", bytes.escape_ascii());
     }
-    let text = read(&cat(&[one, b"}(h\0e."])).unwrap_err();
-    assert!(text.contains("APPENDS is applied to a value of another type"), "{text}");
-    let text = read(&cat(&[one, b"(h\0e."])).unwrap_err();
-    assert!(text.contains("APPENDS finds too few values"), "{text}");
+    assert_reads!(read(&cat(&[one, b"}(h\0e."])).unwrap_err() => str!["byte 8: APPENDS is applied to a value of another type; the file is damaged"]);
+    assert_reads!(read(&cat(&[one, b"(h\0e."])).unwrap_err() => str!["byte 7: APPENDS finds too few values on the stack; the file is damaged"]);
 }
 
 // Dictionaries that are like an earlier one.

@@ -131,8 +131,11 @@ fn a_section_in_a_report_without_a_name_is_none() {
     let server = remembering();
     let report = "### ✅\n<!-- ptmem-section:infer 1.1 -->\n### ✅ `infer` PASS";
     post(&server, "1", "", report);
-    let text = post(&server, "1", "train", "### ❌ `train` FAIL");
-    assert!(text.contains("train") && !text.contains("infer"), "{text}");
+    assert_reads!(post(&server, "1", "train", "### ❌ `train` FAIL") => str![[r#"
+<!-- ptmem:default -->
+<!-- ptmem-section:train 1.1 -->
+### ❌ `train` FAIL
+"#]]);
 }
 
 #[test]
