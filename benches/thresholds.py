@@ -63,9 +63,11 @@ def sources():
 
 
 def tune(copy):
-    """Lets the constants be scaled wherever the copy uses them: in the module that defines them, and those below it."""
+    """Lets the constants be scaled wherever the copy uses them: in the modules that see them."""
     for name, constant, file in constants():
         folder = file.parent if file.name == "mod.rs" else file.with_suffix("")
+        if f"pub(super) const {constant}:" in file.read_text():
+            folder = folder.parent
         is_public = f"pub const {constant}:" in file.read_text()
         users = sources() if is_public else [file, *folder.rglob("*.rs")]
         for user in {copy / path.relative_to(ROOT) for path in users if path.name != "tests.rs"}:

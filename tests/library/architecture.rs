@@ -1,6 +1,6 @@
 //! `docs/architecture.md` against the code.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -75,6 +75,114 @@ fn no_stage_imports_one_that_follows_it() {
         }
     }
     assert!(seen > 250, "{seen} imports");
+}
+
+/// The paths of a `use` tree: `a::{b, c::d}` has `a::b` and `a::c::d`.
+fn paths_of(tree: &str) -> Vec<String> {
+    let Some((head, rest)) = tree.split_once('{') else { return vec![tree.trim().to_owned()] };
+    let (mut depth, mut items) = (0_i32, vec![String::new()]);
+    for letter in rest.trim_end().trim_end_matches('}').chars() {
+        depth += i32::from(letter == '{') - i32::from(letter == '}');
+        match letter {
+            ',' if depth == 0 => items.push(String::new()),
+            letter => items.last_mut().unwrap().push(letter),
+        }
+    }
+    let items = items.iter().filter(|item| !item.trim().is_empty());
+    items.flat_map(|item| paths_of(item)).map(|path| head.trim().to_owned() + &path).collect()
+}
+
+/// The module that a path in a module leads to, and the name there that follows; `None` outside of the crate.
+fn resolved<'p>(path: &'p str, from: &str, modules: &BTreeMap<String, String>) -> Option<(String, &'p str)> {
+    let child = |module: &str, name: &str| format!("{module}::{name}").trim_start_matches(':').to_owned();
+    let mut parts = path.split("::").peekable();
+    let mut module = match parts.peek()? {
+        &"crate" => parts.next().map(|_| String::new())?,
+        &"self" => parts.next().map(|_| from.to_owned())?,
+        &"super" => from.to_owned(),
+        first => Some(from.to_owned()).filter(|from| modules.contains_key(&child(from, first)))?,
+    };
+    while parts.next_if_eq(&"super").is_some() {
+        module = module.rsplit_once("::").map(|(parent, _)| parent.to_owned()).unwrap_or_default();
+    }
+    while let Some(name) = parts.next_if(|name| modules.contains_key(&child(&module, name))) {
+        module = child(&module, name);
+    }
+    Some((module, parts.next().unwrap_or("")))
+}
+
+/// What a module names: the paths that its code imports or writes, and the names that it exports, each with its path.
+fn named(code: &str) -> (Vec<String>, BTreeMap<String, String>) {
+    let (mut used, mut exported, mut body) = (Vec::new(), BTreeMap::new(), String::new());
+    let code = code.split("#[cfg(test)]\nmod tests {").next().unwrap().lines().map(str::trim);
+    let code = code.filter(|line| !line.starts_with("#[")).map(|line| line.split("//").next().unwrap());
+    // `pub(in crate::x)` uses nothing of `x`.
+    for item in code.collect::<Vec<_>>().join(" ").replace("(in crate", "(in").split(';').map(str::trim) {
+        let public = item.strip_prefix("pub").filter(|rest| rest.starts_with([' ', '(']));
+        let rest = public.and_then(|rest| rest.split_once(' ')).map_or(item, |(_, rest)| rest);
+        if let Some(tree) = rest.strip_prefix("use ") {
+            for path in paths_of(tree) {
+                let (path, name) = path.split_once(" as ").unwrap_or((&path, path.rsplit("::").next().unwrap()));
+                match public {
+                    Some(_) => _ = exported.insert(name.to_owned(), path.to_owned()),
+                    None => used.push(path.to_owned()),
+                }
+            }
+        } else if !rest.starts_with("mod ") || rest.contains('{') {
+            body.extend([" ", item]);
+        }
+    }
+    let paths = body.split(|letter: char| !letter.is_alphanumeric() && !"_:".contains(letter));
+    used.extend(paths.filter(|path| path.contains("::") && !path.starts_with(':')).map(str::to_owned));
+    // A re-export is a use only where the module writes its name.
+    let words = body.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    used.extend(words.filter_map(|word| exported.get(word)).cloned());
+    (used, exported)
+}
+
+/// The circles of more than three modules, of those whose code is given.
+fn large_circles(modules: &BTreeMap<String, String>) -> Vec<Vec<String>> {
+    let named: BTreeMap<&String, _> = modules.iter().map(|(module, code)| (module, named(code))).collect();
+    let mut reached: BTreeMap<&String, BTreeSet<String>> = BTreeMap::new();
+    for (&module, (used, _)) in &named {
+        let ends = used.iter().filter_map(|path| {
+            let (mut end, mut name) = resolved(path, module, modules)?;
+            // Follows re-exports.
+            while let Some(next) = named[&end].1.get(name).and_then(|path| resolved(path, &end, modules)) {
+                (end, name) = next;
+            }
+            Some(end)
+        });
+        reached.insert(module, ends.collect());
+    }
+    for through in modules.keys() {
+        let further = reached[through].clone();
+        reached.values_mut().filter(|ends| ends.contains(through)).for_each(|ends| ends.extend(further.clone()));
+    }
+    let circle = |module: &String| {
+        let ends = reached[module].iter().filter(|end| reached[end].contains(module));
+        ends.cloned().collect::<Vec<_>>()
+    };
+    modules.keys().map(circle).filter(|circle| circle.len() > 3).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+#[test]
+fn no_more_than_three_files_form_a_circle() {
+    let ring = [("a", "use super::b::B;"), ("b", "use crate::{x, c::{self, C}};"), ("c", "use crate::D;")];
+    let rest = [("d", "fn d(_: crate::a::A) {}"), ("", "pub use d::D;")];
+    let ring = ring.into_iter().chain(rest).map(|(name, code)| (name.to_owned(), code.to_owned())).collect();
+    assert_eq!(large_circles(&ring), [["a", "b", "c", "d"]]);
+    let crates = std::fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    for folder in crates.chain([root()]).map(|folder| folder.join("src")) {
+        let mut modules: BTreeMap<String, String> = BTreeMap::new();
+        for (path, text) in sources(&folder) {
+            let path = path.strip_prefix(&folder).unwrap().with_extension("");
+            let parts = path.iter().map(|part| part.to_str().unwrap());
+            let parts: Vec<&str> = parts.filter(|part| !["mod", "lib", "main"].contains(part)).collect();
+            modules.entry(parts.join("::")).or_default().push_str(&text);
+        }
+        assert_eq!(large_circles(&modules), Vec::<Vec<String>>::new(), "{}", folder.display());
+    }
 }
 
 /// A leaf goes with its folder and its two lines in the list: nothing else names its module.

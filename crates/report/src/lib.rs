@@ -34,6 +34,7 @@ use std::io::{self, Write};
 
 pub use ptmem_base::lines::wrap;
 pub use ptmem_base::text::printable;
+use ptmem_judge::verdict::Verdict;
 use ptmem_trace::stack::SnapshotCode;
 
 pub use finding::ExplainedCheck;
@@ -71,5 +72,14 @@ pub trait Report: fmt::Debug {
     /// The code that it names lines of.
     fn code(&self) -> Box<dyn Iterator<Item = SnapshotCode<'_>> + '_> {
         Box::new(std::iter::empty())
+    }
+}
+
+impl View {
+    /// The model of a result, with its approval.
+    pub(crate) fn of(report: &dyn Report, options: &RenderOptions) -> Self {
+        let view = report.model(options);
+        let fails = view.headline.as_ref().is_some_and(|headline| headline.verdict != Verdict::Pass);
+        Self { approval: options.approval.clone().filter(|_| fails), ..view }
     }
 }

@@ -8,8 +8,10 @@ use std::str::FromStr;
 use clap::Args;
 use ptmem_base::units::{Size, parse_size};
 
-use crate::job::{JobArguments, PartialJob};
-use crate::{Addresses, Card, Compute, Events, LARGEST_MEMORY, MOST_GPUS, Settings, Unsupported};
+use crate::card::Card;
+use crate::compute::Compute;
+use crate::ranks::{JobArguments, PartialJob};
+use crate::settings::{Addresses, Events, LARGEST_MEMORY, MOST_GPUS, Settings, Unsupported};
 
 const EXIT_CODES: &str = include_str!("exit_codes.txt").trim_ascii_end();
 const EXAMPLES: &str = include_str!("help.txt").trim_ascii_end();

@@ -13,11 +13,11 @@ use anyhow::{Context, Result};
 
 use crate::arguments::RecordedSnapshot;
 use crate::compiled::{empty_caches, has_compiled};
-use crate::fact::CountedFact;
-use crate::ledger::Ledger;
+use crate::embedded::{LIBRARY, PYTHON, PYTHON_WATCH};
+use crate::ledger::{CountedFact, Ledger};
 use crate::report::{Followed, PeerValue};
+use crate::settings::{SETTINGS_VARIABLE, Settings};
 use crate::stand_in::{PRELOADED, SONAMES, StandIn};
-use crate::{LIBRARY, PYTHON, PYTHON_WATCH, SETTINGS_VARIABLE, Settings};
 
 /// Prefix of the folder's name. The folder contains generated code, so labels of stacks fold its name.
 const PREFIX: &str = "ptmem-simulate-";

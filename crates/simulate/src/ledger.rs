@@ -1,6 +1,9 @@
 //! The counters that the library leaves: facts, and calls of functions that it has only a name for.
 
-use crate::fact::CountedFact;
+#[path = "../library/src/fact.rs"]
+mod fact;
+
+pub(crate) use fact::CountedFact;
 
 /// The library's list of names, of which each has a counter.
 const NAMES_SOURCE: &str = include_str!("../library/src/names.txt");

@@ -4,10 +4,9 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::Settings;
 use crate::arguments::StepRange;
-use crate::fact::CountedFact;
-use crate::ledger::{AnswerKind, Call, Ledger};
+use crate::ledger::{AnswerKind, Call, CountedFact, Ledger};
+use crate::settings::Settings;
 use ptmem_base::json_writer::{self as json, list, object};
 
 /// Version of the JSON report.

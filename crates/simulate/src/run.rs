@@ -10,13 +10,15 @@ use ptmem_base::units::Size;
 use ptmem_snapshot::pickle::another_entry;
 
 use crate::arguments::{Gpu, RecordedSnapshot, RecordedStacks, SimulateArguments};
-use crate::fact::CountedFact;
+use crate::embedded::LIBRARY;
 use crate::folder::{Environment, TemporaryFolder};
 use crate::job::{self, SoloRank};
-use crate::ledger::Ledger;
+use crate::ledger::{CountedFact, Ledger};
+use crate::output::{WriteFile, eprint_line};
 use crate::report::{EndedRun, LoneRank, write_json};
+use crate::settings::Settings;
+use crate::signals;
 use crate::summary::summary;
-use crate::{LIBRARY, Settings, WriteFile, eprint_line, signals};
 
 /// Runs a command to its end, once or as each of the ranks, and gives its exit code.
 ///

@@ -8,9 +8,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use crate::arguments::StandInsArguments;
 use crate::imports::LibraryImports;
+use crate::output::{WriteFile, eprint_line};
 use crate::stand_in::{PRELOADED, StandIn};
-use crate::{StandInsArguments, WriteFile, eprint_line};
 
 /// Library of the functions that [`crate::LIBRARY`] does not have.
 const UNKNOWN: &str = "libptmem-unknown.so";

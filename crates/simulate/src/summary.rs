@@ -5,9 +5,9 @@ use std::{env, fs};
 
 use ptmem_base::units::Size;
 
-use crate::Settings;
-use crate::fact::CountedFact;
+use crate::ledger::CountedFact;
 use crate::report::{EndedRun, Followed, PeerValue};
+use crate::settings::Settings;
 
 /// Places of values that only other ranks know which the line names.
 const MOST_PLACES: usize = 3;

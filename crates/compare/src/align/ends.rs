@@ -23,8 +23,8 @@ use rustc_hash::FxHashSet;
 
 use super::blocks::BlocksBySize;
 use super::order::PlacePair;
-use super::sequence::{Sequence, counts};
-use super::{End, LEAST_ALLOCATIONS, MissingPart, Parts};
+use super::sequence::{LEAST_ALLOCATIONS, Sequence, counts};
+use super::{End, MissingPart, Parts};
 
 /// A part of the other history, or of its peak, below its size divided by this is not evidence. Needed for
 /// `changes/float32`.

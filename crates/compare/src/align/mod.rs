@@ -12,74 +12,22 @@ mod ends;
 mod map;
 mod order;
 mod overlap;
+mod parts;
 mod sequence;
 mod steps;
 
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
-use ptmem_trace::profile::{DeviceProfile, StackTotal};
 use ptmem_trace::stack::Paired;
 use ptmem_trace::trace::Position;
 
 pub use map::Map;
 pub use overlap::Overlap;
+pub use parts::{End, MissingPart, Parts};
+pub use sequence::AlignedSide;
 
 use order::common_order;
 use sequence::common;
-
-/// With fewer stacks than these, their order is not evidence. Needed for `corners/pinned`.
-const LEAST_STACKS: usize = 4;
-
-/// Fewer allocations than these are too few to find missing parts. Needed for `corners/pinned`.
-const LEAST_ALLOCATIONS: usize = 20;
-
-/// An end of a recording.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// The beginning.
-    Head,
-    /// The end.
-    Tail,
-}
-
-/// A part of a recording that is missing on one side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MissingPart {
-    /// Where it is missing.
-    pub side: Side,
-    /// Which part.
-    pub end: End,
-    /// Its share of the allocations of the other side, in thousandths.
-    pub share: u64,
-}
-
-/// The parts that one of two recordings lacks.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Parts {
-    /// Those that are known to be missing.
-    pub missing: Vec<MissingPart>,
-    /// The side whose allocations are, one by one, those at an end of the other: its recording or its program is shorter.
-    pub unclear: Option<Side>,
-}
-
-/// One side of an alignment.
-#[derive(Debug, Clone, Copy)]
-pub struct AlignedSide<'r> {
-    /// The device.
-    pub device: &'r DeviceProfile,
-    /// Its groups by [`ptmem_trace::stack::GroupBy::Stack`].
-    pub totals: &'r [StackTotal],
-}
-
-impl AlignedSide<'_> {
-    /// The place just after each recorded allocation, and its class.
-    fn allocations(&self) -> Vec<(Position, u32)> {
-        let trace = &self.device.trace;
-        let mut begun = trace.begun();
-        begun.truncate(begun.partition_point(|&(at, _)| at < trace.dump()));
-        begun
-    }
-}
 
 /// How the histories of a device correspond.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,13 +2,34 @@
 
 use ptmem_base::interner::Interner;
 use ptmem_base::sides::Sides;
-use ptmem_trace::profile::{DeviceProfile, groups_of_origins};
+use ptmem_trace::profile::{DeviceProfile, StackTotal, groups_of_origins};
 use ptmem_trace::stack::Paired;
 use ptmem_trace::trace::Position;
 use rustc_hash::FxHashMap;
 
-use super::steps::FoldedSteps;
-use super::{AlignedSide, LEAST_ALLOCATIONS, LEAST_STACKS};
+use super::steps::{FoldedSteps, LEAST_STACKS};
+
+/// Fewer allocations than these are too few to find missing parts. Needed for `corners/pinned`.
+pub(super) const LEAST_ALLOCATIONS: usize = 20;
+
+/// One side of an alignment.
+#[derive(Debug, Clone, Copy)]
+pub struct AlignedSide<'r> {
+    /// The device.
+    pub device: &'r DeviceProfile,
+    /// Its groups by [`ptmem_trace::stack::GroupBy::Stack`].
+    pub totals: &'r [StackTotal],
+}
+
+impl AlignedSide<'_> {
+    /// The place just after each recorded allocation, and its class.
+    fn allocations(&self) -> Vec<(Position, u32)> {
+        let trace = &self.device.trace;
+        let mut begun = trace.begun();
+        begun.truncate(begun.partition_point(|&(at, _)| at < trace.dump()));
+        begun
+    }
+}
 
 /// The allocations of a side.
 #[derive(Debug)]

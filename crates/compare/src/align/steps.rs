@@ -5,7 +5,8 @@ use ptmem_trace::phase::steps::nearly_all;
 use ptmem_trace::trace::fold::{Folded, MOST_ITEMS};
 use rustc_hash::FxHashSet;
 
-use super::LEAST_STACKS;
+/// With fewer stacks than these, their order is not evidence. Needed for `corners/pinned`.
+pub(super) const LEAST_STACKS: usize = 4;
 
 /// Equal steps that are aligned: the first, one for those in between, and the last.
 const LEFT: usize = 3;

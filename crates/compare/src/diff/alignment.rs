@@ -1,17 +1,17 @@
 //! The correspondence of two recordings: where they are compared, the parts that one of them lacks, and peaks that moved.
 
-use std::fmt;
-
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::{count, thousands};
 use ptmem_trace::profile::{DeviceProfile, HistoryKind, Moment, Profile};
 use ptmem_trace::replay::Position;
 use ptmem_trace::stack::{GroupBy, Grouper};
 
-use super::places::phase;
+use super::differences::devices;
+use super::places::{Apart, PeakPlace};
 use super::stacks::paired;
-use super::{DeviceDiff, DiffOptions, Sides, devices};
+use super::{DeviceDiff, DiffOptions};
 use crate::align::{AlignedSide, Alignment, End, MissingPart, Overlap};
+use ptmem_base::sides::Sides;
 
 /// How a device of both sides corresponds.
 #[derive(Debug, Default)]
@@ -72,32 +72,6 @@ fn peak_of_after(devices: Sides<Option<&DeviceProfile>>, alignment: Option<&Alig
     alignment?.before_of(at)
 }
 
-/// The place of a peak in the program.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PeakPlace {
-    /// The label of the allocation that made it, by its own line, and the innermost phase that was open.
-    pub label: String,
-    event: u32,
-}
-
-impl fmt::Display for PeakPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (event {})", self.label, thousands(self.event.into()))
-    }
-}
-
-impl PeakPlace {
-    /// The place of the peak of a side; `None` where it is not known, or is the start.
-    fn of(device: &DeviceProfile, grouper: &Grouper<'_>) -> Option<Self> {
-        let event = device.figures.allocated.peak_at?.event()?;
-        // A group sums several lines, and its label names the one that holds most.
-        let label = device.trace.begun_by(event)?.origin.label(|stack| grouper.label(stack));
-        let phase = phase(device, Position::after(event as usize));
-        let phase = phase.map(|phase| format!(" in {phase}")).unwrap_or_default();
-        Some(Self { label: format!("{label}{phase}"), event })
-    }
-}
-
 impl MissingPart {
     /// The part in words: `the first 40.2 % of its allocations`.
     #[must_use]
@@ -139,6 +113,20 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut V
             missing.cause(ran_out),
         );
         found.push(Diagnostic::new(Code::PartMissing, device.id(), message));
+    }
+}
+
+/// Adds why the peaks are compared, where the same place of the program was to be.
+pub(super) fn tell_places(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
+    let reason = device.places.as_ref().and_then(|places| places.reason);
+    let has_history = devices(profiles, device.index).both().is_some_and(|devices| {
+        devices.each().into_iter().all(|(_, device)| device.figures.history == HistoryKind::Recorded)
+    });
+    if let Some(words) = reason.filter(|_| has_history).and_then(Apart::words) {
+        let message = format!(
+            "stacks are compared at the peak of each side, which may be different places of the program: {words}"
+        );
+        found.push(Diagnostic::new(Code::PlacesNotAligned, device.id(), message));
     }
 }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use ptmem_trace::profile::{DeviceProfile, Profile};
 use ptmem_trace::stack::{GroupBy, Grouper};
 
-use super::{Row, Sides};
+use super::Row;
+use ptmem_base::sides::Sides;
 
 /// The memory of one category on both sides, at the moment that is compared.
 #[derive(Debug, Clone, PartialEq, Eq)]

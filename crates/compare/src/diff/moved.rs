@@ -14,8 +14,8 @@ use ptmem_trace::profile::{DeviceProfile, ExactStack, GroupMember, Held, StackTo
 use ptmem_trace::stack::{GroupBy, Grouper, Paired, SnapshotCode};
 use similar::DiffOp;
 
-use super::Sides;
 use super::stacks::matched;
+use ptmem_base::sides::Sides;
 
 /// The part of their functions that two stacks share which are the same one at another place. Needed for
 /// benches/regressions/mask_product.py.
@@ -92,11 +92,6 @@ fn joined(
         group_of.of_mut(side).extend(members.map(|member| (member.exact(), whole)));
     }
     group_of
-}
-
-/// Whether a group still has something after what moved went elsewhere.
-pub(super) fn is_left(total: &StackTotal) -> bool {
-    total.bucket.is_some() || !total.members.is_empty()
 }
 
 /// Groups that are compared with each other, by their positions.

@@ -10,7 +10,8 @@ use ptmem_base::text::shorten;
 use ptmem_trace::phase::PhaseSource;
 use ptmem_trace::profile::{DeviceProfile, Metric, Occurrence};
 
-use super::{Change, Sides};
+use super::Change;
+use ptmem_base::sides::Sides;
 
 /// The occurrences of a phase that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,15 +1,17 @@
 //! The places at which a device is compared: the peak of the after, and the corresponding place of the before.
 
-use ptmem_base::diagnostic::{Code, Diagnostic};
+use std::fmt;
+
 use ptmem_base::sides::Side;
 use ptmem_base::text::thousands;
 use ptmem_trace::phase::PhaseSource;
 use ptmem_trace::profile::{DeviceProfile, Moment, Profile};
-use ptmem_trace::replay::{HistoryKind, Position};
+use ptmem_trace::replay::Position;
+use ptmem_trace::stack::Grouper;
 
-use super::alignment::PeakPlace;
-use super::{DeviceDiff, Row, Sides, devices};
+use super::row::Row;
 use crate::align::{Alignment, MissingPart};
+use ptmem_base::sides::Sides;
 
 /// The places of both sides whose rows are compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +63,7 @@ impl Apart {
     }
 
     /// The reason in words; `None` if the places are not expected to correspond.
-    fn words(self) -> Option<&'static str> {
+    pub(super) fn words(self) -> Option<&'static str> {
         match self {
             Self::Asked => None,
             Self::NotKnown => Some("the figures of a side are only bounds"),
@@ -115,7 +117,7 @@ impl Place {
 }
 
 /// The name and number of the innermost phase that is open at a place, of those that the program names.
-pub(super) fn phase(device: &DeviceProfile, at: Position) -> Option<String> {
+fn phase(device: &DeviceProfile, at: Position) -> Option<String> {
     let named = device.phases.all.iter().filter(|phase| phase.source != PhaseSource::Pass);
     let open = named.filter(|phase| phase.window.from < at && at <= phase.window.to);
     open.max_by_key(|phase| phase.depth).map(|phase| format!("{} #{}", phase.name, phase.number))
@@ -149,16 +151,28 @@ fn apart(
     })
 }
 
-/// Adds why the peaks are compared, where the same place of the program was to be.
-pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
-    let reason = device.places.as_ref().and_then(|places| places.reason);
-    let has_history = devices(profiles, device.index).both().is_some_and(|devices| {
-        devices.each().into_iter().all(|(_, device)| device.figures.history == HistoryKind::Recorded)
-    });
-    if let Some(words) = reason.filter(|_| has_history).and_then(Apart::words) {
-        let message = format!(
-            "stacks are compared at the peak of each side, which may be different places of the program: {words}"
-        );
-        found.push(Diagnostic::new(Code::PlacesNotAligned, device.id(), message));
+/// The place of a peak in the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeakPlace {
+    /// The label of the allocation that made it, by its own line, and the innermost phase that was open.
+    pub label: String,
+    event: u32,
+}
+
+impl fmt::Display for PeakPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (event {})", self.label, thousands(self.event.into()))
+    }
+}
+
+impl PeakPlace {
+    /// The place of the peak of a side; `None` where it is not known, or is the start.
+    pub(super) fn of(device: &DeviceProfile, grouper: &Grouper<'_>) -> Option<Self> {
+        let event = device.figures.allocated.peak_at?.event()?;
+        // A group sums several lines, and its label names the one that holds most.
+        let label = device.trace.begun_by(event)?.origin.label(|stack| grouper.label(stack));
+        let phase = phase(device, Position::after(event as usize));
+        let phase = phase.map(|phase| format!(" in {phase}")).unwrap_or_default();
+        Some(Self { label: format!("{label}{phase}"), event })
     }
 }

@@ -10,7 +10,9 @@ use ptmem_base::units::Delta;
 use ptmem_snapshot::snapshot::{FrameId, OwnPackage, RunFacts};
 use ptmem_trace::profile::{DeviceProfile, GroupMember, Profile};
 
-use super::{DeviceDiff, Diff, Sides, devices};
+use super::differences::devices;
+use super::{DeviceDiff, Diff};
+use ptmem_base::sides::Sides;
 
 /// How the frames that both sides of a device record differ, if they do: equal code has other stacks then.
 pub(super) fn other_frames(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>) -> Option<String> {

@@ -9,7 +9,8 @@ use ptmem_trace::stack;
 use ptmem_trace::trace::{Class, Trace};
 use rustc_hash::FxHashMap;
 
-use super::{DeviceDiff, Diff, devices};
+use super::differences::devices;
+use super::{DeviceDiff, Diff};
 
 /// Tells of the first device whose figures differ although both sides ran the same program.
 pub(super) fn tell(profiles: &Sides<Profile>, found: &[DeviceDiff]) -> Option<Diagnostic> {

@@ -8,8 +8,11 @@ use ptmem_base::units::Size;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{Bucket, GroupMember, Held, Line, Lines, others};
 
-use super::Sides;
 use crate::patch::Edit;
+use ptmem_base::sides::Sides;
+
+/// The bytes of a figure on both sides, where they are known.
+pub type Change = Sides<Option<u64>>;
 
 /// Kinds of changes of the memory of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr)]

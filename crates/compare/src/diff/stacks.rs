@@ -12,9 +12,9 @@ use ptmem_trace::stack::{
     tell_apart,
 };
 
-use super::moved::is_left;
 use super::row::largest_first;
-use super::{ChangeKind, DiffOptions, Row, RowKind, RowLine, RowLines, Sides};
+use super::{ChangeKind, DiffOptions, Row, RowKind, RowLine, RowLines};
+use ptmem_base::sides::Sides;
 
 /// Compares the stacks of both sides.
 pub(super) fn rows(
@@ -37,6 +37,11 @@ pub(super) fn rows(
     }
     rows.sort_by(largest_change_first);
     rows
+}
+
+/// Whether a group still has something after what moved went elsewhere.
+fn is_left(total: &StackTotal) -> bool {
+    total.bucket.is_some() || !total.members.is_empty()
 }
 
 /// Every group of both sides once, by its position: those of pairs together, the others alone.

@@ -8,7 +8,9 @@ use ptmem_trace::phase::steps::{self, FoundBy, WantedSteps};
 use ptmem_trace::profile::{DeviceProfile, Profile};
 use ptmem_trace::trace::Window;
 
-use super::{DeviceDiff, Metric, devices};
+use super::DeviceDiff;
+use super::differences::devices;
+use ptmem_trace::profile::Metric;
 
 /// Reports a device on which every step gained the same more than before. Other growth, as that of a program whose inputs differ
 /// in size, says nothing about the next steps.

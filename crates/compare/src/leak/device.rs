@@ -6,10 +6,34 @@ use std::sync::Arc;
 use crate::budget::DeviceBudget;
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Advice;
-use ptmem_trace::phase::steps::FoundBy;
+use ptmem_trace::phase::steps::{FoundBy, StepName};
 use ptmem_trace::profile::{Held, Oom};
 
-use super::{FRAGMENTATION, Growing, Leak, LeakMetric, LeakOptions, Mode, SeriesPoint, Trend, proportion};
+use super::leaking::{FRAGMENTATION, Leak, LeakMetric, proportion};
+use super::options::{LeakOptions, Mode};
+use super::trend::{Growing, Trend};
+
+/// The bytes that a device holds at the end of a snapshot or step. `None` is "cannot be known".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeriesPoint {
+    /// The name of the snapshot or step.
+    pub name: StepName,
+    /// Allocated bytes.
+    pub allocated: Option<u64>,
+    /// Reserved bytes.
+    pub reserved: Option<u64>,
+    /// Reserved bytes that are not active.
+    pub fragmentation: Option<u64>,
+    /// The most active bytes within a step.
+    pub active_peak: Option<u64>,
+}
+
+impl SeriesPoint {
+    /// Active bytes at its end.
+    pub(super) fn active(&self) -> Option<u64> {
+        Some(self.reserved?.saturating_sub(self.fragmentation?))
+    }
+}
 
 /// Growth of the totals of a device in bytes per snapshot or step, warm-up left out. `None` is "cannot be known".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]

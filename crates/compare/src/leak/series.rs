@@ -8,11 +8,10 @@ use ptmem_base::units::Size;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{Bucket, DeviceProfile, Held, Profile};
 
+use super::found::{cycles_unknown, fragmentation_grows};
+use super::leaking::{MOST_NAMES, sort};
 use super::trend::Growing;
-use super::{
-    DeviceLeaks, FailedRequests, Leak, LeakMetric, LeakOptions, MOST_NAMES, Mode, Search, SeriesPoint, cycles_unknown,
-    fragmentation_grows, sort,
-};
+use super::{DeviceLeaks, FailedRequests, Leak, LeakMetric, LeakOptions, Mode, Search, SeriesPoint};
 
 /// Looks for what grew over profiles, in order. Their stacks must have been computed for [`ptmem_trace::profile::Moment::End`].
 /// `skipped` are files that could not be read, with the reason.

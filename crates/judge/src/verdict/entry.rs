@@ -4,10 +4,11 @@ use ptmem_compare::diff::{DeviceDiff, Diff, Side};
 use ptmem_trace::profile::{Metric, Profile};
 
 use super::doubts;
+use super::judge::Judge;
 use super::ranks::ONE_RANK;
 use super::{
-    Beside, Check, Excuse, GrownMost, Judge, Judgement, Level, LimitKind, NoBefore, Outcome, PeakChange, Thresholds,
-    cause, peak,
+    Beside, Check, Excuse, GrownMost, Judgement, Level, LimitKind, NoBefore, Outcome, PeakChange, Thresholds, cause,
+    peak,
 };
 
 /// Judges a comparison.

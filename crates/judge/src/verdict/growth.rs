@@ -8,7 +8,17 @@ use ptmem_trace::profile::{Bucket, DeviceProfile, Metric, Moment};
 
 use super::accepted::Budget;
 use super::doubts::no_history;
-use super::{Check, GrowthLimit, Judge, LimitKind, Outcome, PassedBy, Target, Thresholds};
+use super::judge::Judge;
+use super::{Check, GrowthLimit, LimitKind, Outcome, PassedBy, Target, Thresholds};
+
+impl GrowthLimit {
+    /// A check of the limit, without a result yet.
+    pub(super) fn check(&self) -> Check {
+        let mut check = Check::new(self.target.clone(), self.limit.to_string(), self.level);
+        check.limit.is_two_sided = self.limit.is_two_sided();
+        check
+    }
+}
 
 /// A device of a comparison, which both sides have, under one limit on growth.
 pub(super) struct Gated<'a> {

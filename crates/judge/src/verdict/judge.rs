@@ -1,14 +1,11 @@
-//! Checks and remarks as rules make them, and what they amount to.
-
-use std::cmp::Reverse;
+//! Checks and remarks as rules make them.
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::units::Size;
 use ptmem_compare::diff::Sides;
-use ptmem_trace::profile::Metric;
 
 use super::doubts::RunDoubt;
-use super::{Check, Judgement, Level, LimitKind, Outcome, Thresholds, Verdict};
+use super::{Check, Outcome, Thresholds};
 
 /// Checks and remarks as they are made.
 #[derive(Default)]
@@ -87,64 +84,4 @@ impl Judge {
             self.checks.iter_mut().for_each(|check| doubt.apply(check));
         }
     }
-
-    fn has(&self, outcome: Outcome, level: Level) -> bool {
-        self.checks.iter().any(|check| check.outcome == outcome && check.limit.level == level)
-    }
-
-    /// The verdict of all checks; `known` are the diagnostics of what they compare.
-    pub(super) fn finish<'d>(
-        mut self,
-        known: impl Iterator<Item = &'d Diagnostic>,
-        strict: bool,
-        many_devices: bool,
-    ) -> Judgement {
-        self.checks.sort_by_key(order);
-        let mut distrust = Vec::new();
-        if strict && !self.checks.is_empty() {
-            distrust.extend(known.map(|diagnostic| (diagnostic.code, diagnostic.device)));
-            distrust.extend(self.diagnostics.iter().map(|diagnostic| (diagnostic.code, diagnostic.device)));
-            distrust.retain(|(code, _)| code.is_distrusted());
-            distrust.sort_unstable_by_key(|(code, device)| (code.name(), *device));
-            distrust.dedup();
-        }
-        let is_unclear = self.has(Outcome::Inconclusive, Level::Fail)
-            || !distrust.is_empty()
-            || strict && self.has(Outcome::Inconclusive, Level::Warn);
-        let verdict = if self.has(Outcome::Exceeded, Level::Fail) {
-            Verdict::Regression
-        } else if is_unclear {
-            Verdict::Inconclusive
-        } else {
-            Verdict::Pass
-        };
-        Judgement {
-            verdict,
-            checks: self.checks,
-            diagnostics: self.diagnostics,
-            distrust,
-            many_devices,
-            unlike: None,
-            peak: None,
-            beside: None,
-            most: None,
-            cause: None,
-        }
-    }
-}
-
-/// The place of a check among others: memory that ran out first, then failures, the peak and then the largest first;
-/// checks that pass keep their order.
-fn order(check: &Check) -> impl Ord + use<> {
-    let group = match (check.outcome, check.limit.level) {
-        (Outcome::Exceeded, Level::Fail) if check.kind() == LimitKind::OutOfMemory => 0,
-        (Outcome::Exceeded, Level::Fail) if check.kind() == LimitKind::Metric(Metric::Peak) => 1,
-        (Outcome::Exceeded, Level::Fail) => 2,
-        (Outcome::Inconclusive, _) => 3,
-        (Outcome::Exceeded, Level::Warn) => 4,
-        (Outcome::Pass, _) if check.is_accepted() => return (5, Reverse(0)),
-        (Outcome::Pass, _) => return (6, Reverse(0)),
-    };
-    let bytes = check.measured().or(check.figures.after.map(i128::from)).unwrap_or(0);
-    (group, Reverse(bytes))
 }

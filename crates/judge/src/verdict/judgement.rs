@@ -1,13 +1,62 @@
 //! All checks together, and what they amount to.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
+use std::fmt;
 
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_compare::diff::{DeviceDiff, Row};
 use ptmem_trace::profile::Metric;
 
-use super::{Beside, Check, GrownMost, Level, LimitKind, Outcome, PeakChange, Standing, Verdict};
+use super::judge::Judge;
+use super::{Beside, Check, GrownMost, Level, LimitKind, Outcome, PeakChange, Standing};
+
+/// The answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Verdict {
+    /// Nothing gated exceeds its limit.
+    Pass,
+    /// A gated figure cannot be computed or compared.
+    Inconclusive,
+    /// A gated figure exceeds its limit.
+    Regression,
+}
+
+impl Verdict {
+    /// The process exit code: 0 pass, 1 regression, 3 inconclusive. (2 is "could not run".)
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Pass => 0,
+            Self::Regression => 1,
+            Self::Inconclusive => 3,
+        }
+    }
+
+    /// The word that leads the line of the verdict.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "PASS",
+            Self::Regression => "FAIL",
+            Self::Inconclusive => "INCONCLUSIVE",
+        }
+    }
+
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
 
 /// All checks and what they amount to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,4 +153,66 @@ impl Judgement {
             _ => first.or_else(|| self.checks.first()),
         }
     }
+}
+
+impl Judge {
+    fn has(&self, outcome: Outcome, level: Level) -> bool {
+        self.checks.iter().any(|check| check.outcome == outcome && check.limit.level == level)
+    }
+
+    /// The verdict of all checks; `known` are the diagnostics of what they compare.
+    pub(super) fn finish<'d>(
+        mut self,
+        known: impl Iterator<Item = &'d Diagnostic>,
+        strict: bool,
+        many_devices: bool,
+    ) -> Judgement {
+        self.checks.sort_by_key(order);
+        let mut distrust = Vec::new();
+        if strict && !self.checks.is_empty() {
+            distrust.extend(known.map(|diagnostic| (diagnostic.code, diagnostic.device)));
+            distrust.extend(self.diagnostics.iter().map(|diagnostic| (diagnostic.code, diagnostic.device)));
+            distrust.retain(|(code, _)| code.is_distrusted());
+            distrust.sort_unstable_by_key(|(code, device)| (code.name(), *device));
+            distrust.dedup();
+        }
+        let is_unclear = self.has(Outcome::Inconclusive, Level::Fail)
+            || !distrust.is_empty()
+            || strict && self.has(Outcome::Inconclusive, Level::Warn);
+        let verdict = if self.has(Outcome::Exceeded, Level::Fail) {
+            Verdict::Regression
+        } else if is_unclear {
+            Verdict::Inconclusive
+        } else {
+            Verdict::Pass
+        };
+        Judgement {
+            verdict,
+            checks: self.checks,
+            diagnostics: self.diagnostics,
+            distrust,
+            many_devices,
+            unlike: None,
+            peak: None,
+            beside: None,
+            most: None,
+            cause: None,
+        }
+    }
+}
+
+/// The place of a check among others: memory that ran out first, then failures, the peak and then the largest first;
+/// checks that pass keep their order.
+fn order(check: &Check) -> impl Ord + use<> {
+    let group = match (check.outcome, check.limit.level) {
+        (Outcome::Exceeded, Level::Fail) if check.kind() == LimitKind::OutOfMemory => 0,
+        (Outcome::Exceeded, Level::Fail) if check.kind() == LimitKind::Metric(Metric::Peak) => 1,
+        (Outcome::Exceeded, Level::Fail) => 2,
+        (Outcome::Inconclusive, _) => 3,
+        (Outcome::Exceeded, Level::Warn) => 4,
+        (Outcome::Pass, _) if check.is_accepted() => return (5, Reverse(0)),
+        (Outcome::Pass, _) => return (6, Reverse(0)),
+    };
+    let bytes = check.measured().or(check.figures.after.map(i128::from)).unwrap_or(0);
+    (group, Reverse(bytes))
 }

@@ -11,9 +11,9 @@ use ptmem_trace::profile::{Bucket, InputKind};
 use strum::IntoEnumIterator;
 
 use super::headline::{Badness, Doubt};
+use super::judge::Judge;
 use super::{
-    Check, CheckedFigures, CheckedRow, Judge, Judged, Judgement, Level, LimitKind, Member, Outcome, Sided, Suite,
-    doubts,
+    Check, CheckedFigures, CheckedRow, Judged, Judgement, Level, LimitKind, Member, Outcome, Sided, Suite, doubts,
 };
 
 /// Leaks of one snapshot or series, with the verdict.

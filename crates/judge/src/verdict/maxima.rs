@@ -11,9 +11,10 @@ use ptmem_compare::diff::Diff;
 use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
 
 use super::doubts::no_history;
+use super::judge::Judge;
 use super::limited::Limited;
 use super::named::{held, names};
-use super::{Check, CheckedRow, Headroom, Judge, Level, LimitKind, Maximum, Outcome, Target, Thresholds};
+use super::{Check, CheckedRow, Headroom, Level, LimitKind, Maximum, Outcome, Target, Thresholds};
 
 impl Maximum {
     /// A check of the limit, without a result yet.

@@ -8,7 +8,8 @@ use ptmem_compare::diff::{Diff, Sides};
 use ptmem_compare::leak::{DeviceLeaks, Mode};
 use ptmem_trace::profile::{DeviceProfile, Oom};
 
-use super::{Check, CheckedFigures, Judge, Level, LimitKind, Outcome, Thresholds};
+use super::judge::Judge;
+use super::{Check, CheckedFigures, Level, LimitKind, Outcome, Thresholds};
 
 impl Judge {
     /// Memory that ran out in the after and not in the before is a regression, whatever else is limited.

@@ -8,8 +8,9 @@ use ptmem_trace::stack::GroupBy;
 use ptmem_trace::tags::HOW_TO_RECORD;
 
 use super::growth::Gated;
+use super::judge::Judge;
 use super::limited::Limited;
-use super::{Check, GrowthLimit, Judge, LimitKind, Maximum, Thresholds};
+use super::{Check, GrowthLimit, LimitKind, Maximum, Thresholds};
 
 impl Judge {
     /// A check for each name that exceeds the limit, or one that passes. What only one side has was, or is, nothing.

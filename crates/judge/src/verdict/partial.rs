@@ -7,8 +7,9 @@ use ptmem_compare::diff::{DeviceDiff, PhaseRow, Side, Sides};
 use ptmem_trace::profile::DeviceProfile;
 
 use super::growth::Gated;
+use super::judge::Judge;
 use super::kind::NeededPart;
-use super::{Check, CheckedFigures, Judge, LimitKind, Outcome};
+use super::{Bound, Check, CheckedFigures, LimitKind, Outcome};
 
 /// The sides that lack a part which a limit is about.
 pub(super) struct Partial {
@@ -17,15 +18,6 @@ pub(super) struct Partial {
     lacks_head: bool,
     /// The first of these parts in words.
     pub(super) reason: String,
-}
-
-/// How far a change is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bound {
-    /// The growth is at least that large.
-    AtLeast,
-    /// The growth is at most that large.
-    AtMost,
 }
 
 /// A part that a side lacks, in words. A warning says why it can be missing.

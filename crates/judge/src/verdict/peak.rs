@@ -10,10 +10,10 @@ use ptmem_base::units::Delta;
 use ptmem_compare::diff::{DeviceDiff, Diff};
 use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
 
+use super::change::change;
 use super::doubts::{failure, no_history};
 use super::growth::has_rows_at_peak;
 use super::partial::Partial;
-use super::words::change;
 use super::{Bound, Check, LimitKind, Thresholds};
 
 /// The change of the peak of the device that grew most.

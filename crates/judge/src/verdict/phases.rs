@@ -11,7 +11,8 @@ use ptmem_trace::profile::{MOST_PHASES, Metric};
 use ptmem_trace::stack::Pass;
 
 use super::growth::Gated;
-use super::{Check, CheckedRow, GrowthLimit, Judge, LimitKind, Target, Thresholds};
+use super::judge::Judge;
+use super::{Check, CheckedRow, GrowthLimit, LimitKind, Target, Thresholds};
 
 impl<'a> Gated<'a> {
     /// The reason why not all phases are known, if a side has more than are read.

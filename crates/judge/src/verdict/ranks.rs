@@ -6,9 +6,10 @@ use ptmem_base::units::Size;
 use ptmem_compare::diff::{Change, Side, Sides};
 use ptmem_trace::profile::{DeviceProfile, Metric};
 
+use super::judge::Judge;
 use super::partial::missing_of;
 use super::{
-    Check, Comparison, GrowthLimit, Judge, Judgement, Level, LimitKind, Maximum, Member, MissingRank, Outcome, Reading,
+    Check, Comparison, GrowthLimit, Judgement, Level, LimitKind, Maximum, Member, MissingRank, Outcome, Reading,
     Thresholds, growth, maxima, numbers,
 };
 

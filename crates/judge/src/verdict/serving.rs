@@ -5,7 +5,8 @@ use ptmem_base::units::format_percent;
 use ptmem_compare::diff::Diff;
 use ptmem_trace::profile::{Serving, StatedFigure};
 
-use super::{CheckedFigures, GrowthLimit, Judge, LimitKind, Outcome, Thresholds};
+use super::judge::Judge;
+use super::{CheckedFigures, GrowthLimit, LimitKind, Outcome, Thresholds};
 
 impl Judge {
     /// A check for each limit on a figure of a server.

@@ -5,7 +5,8 @@ use ptmem_compare::diff::{Diff, Row, RowKind};
 use ptmem_trace::profile::Bucket;
 
 use super::growth::{Gated, HOW_TO_NAME, has_rows_at_peak, labels};
-use super::{Check, CheckedRow, GrowthLimit, Judge, LimitKind, Outcome, Thresholds};
+use super::judge::Judge;
+use super::{Check, CheckedRow, GrowthLimit, LimitKind, Outcome, Thresholds};
 
 impl<'a> Gated<'a> {
     /// A test whether a limit on stacks is about a row: one that its pattern selects, or without a pattern all but those with

@@ -3,49 +3,10 @@
 use std::fmt;
 
 use ptmem_base::text::{count, shorten};
-use ptmem_base::units::{Size, format_percent};
+use ptmem_base::units::Size;
 
-use super::{Bound, Check, CheckedFigures, GrownMost, Judgement, Level, LimitKind, Outcome};
-
-/// The answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
-#[strum(serialize_all = "kebab-case")]
-pub enum Verdict {
-    /// Nothing gated exceeds its limit.
-    Pass,
-    /// A gated figure cannot be computed or compared.
-    Inconclusive,
-    /// A gated figure exceeds its limit.
-    Regression,
-}
-
-impl Verdict {
-    /// The process exit code: 0 pass, 1 regression, 3 inconclusive. (2 is "could not run".)
-    #[must_use]
-    pub fn exit_code(self) -> u8 {
-        match self {
-            Self::Pass => 0,
-            Self::Regression => 1,
-            Self::Inconclusive => 3,
-        }
-    }
-
-    /// The word that leads the line of the verdict.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Pass => "PASS",
-            Self::Regression => "FAIL",
-            Self::Inconclusive => "INCONCLUSIVE",
-        }
-    }
-
-    /// Its name in machine-readable output.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
+use super::change::{change, improved, saturated};
+use super::{Check, CheckedFigures, GrownMost, Judgement, Level, LimitKind, Outcome, Verdict};
 
 /// The verdict in a line, with what explains it further.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -237,39 +198,4 @@ impl Judgement {
 fn all(check: &Check) -> String {
     let is_of_all_phases = check.kind() == LimitKind::Phases && check.of.pattern.is_none();
     if is_of_all_phases { "outermost named phase".to_owned() } else { check.of.name().to_string() }
-}
-
-/// A change in words, with its percentage where the value before is known.
-pub(super) fn change(delta: i128, before: Option<u64>, bound: Option<Bound>) -> String {
-    let direction = match (delta, bound) {
-        (0, Some(Bound::AtMost)) => return "did not grow".to_owned(),
-        (0, _) => return "did not change".to_owned(),
-        (1.., None) => "grew",
-        (1.., Some(Bound::AtLeast)) => "grew by at least",
-        (1.., Some(Bound::AtMost)) => "grew by at most",
-        (_, None | Some(Bound::AtLeast)) => "shrank",
-        (_, Some(Bound::AtMost)) => "shrank by at least",
-    };
-    by(direction, delta, before)
-}
-
-/// A change for the better beyond a limit on both sides; where a side lacks a part, it is a lower bound.
-fn improved(delta: i128, before: Option<u64>, bound: Option<Bound>) -> String {
-    by(if bound.is_some() { "improved by at least" } else { "improved by" }, delta, before)
-}
-
-fn by(direction: &str, delta: i128, before: Option<u64>) -> String {
-    let percent = before.and_then(|before| format_percent(delta, before));
-    let percent = percent.map(|percent| format!(" ({percent})")).unwrap_or_default();
-    format!("{direction} {}{percent}", Size(saturated(delta.unsigned_abs())))
-}
-
-fn saturated(bytes: u128) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
 }

@@ -5,8 +5,8 @@ use ptmem_compare::diff::RowKind;
 use ptmem_trace::profile::{Held, Moment as Which};
 use ptmem_trace::replay::Position;
 
-use super::Pictured;
 use super::flame::FlameMoment;
+use super::pictured::Pictured;
 use super::record::Past;
 use super::units::Units;
 

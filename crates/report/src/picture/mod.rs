@@ -8,6 +8,7 @@ mod areas;
 mod curve;
 mod flame;
 mod held;
+mod pictured;
 mod record;
 mod units;
 
@@ -20,11 +21,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use ptmem_base::interner::Interner;
 use ptmem_base::sides::{Side, Sides};
-use ptmem_compare::align::Alignment;
-use ptmem_compare::diff::{DeviceDiff, Diff, Row};
+use ptmem_compare::diff::{DeviceDiff, Diff};
 use ptmem_trace::profile::{DeviceProfile, Profile};
 
 use crate::name::name;
+use pictured::Pictured;
 use record::Past;
 use units::Units;
 
@@ -49,19 +50,6 @@ pub(crate) struct Picture {
     pub records: Sides<Option<HistoryColumns>>,
     /// The rows by the keys of their stacks.
     row_of_key: HashMap<String, usize>,
-}
-
-/// Inputs of a picture.
-#[derive(Clone, Copy)]
-pub(crate) struct Pictured<'p> {
-    profiles: Sides<Option<&'p Profile>>,
-    devices: Sides<Option<&'p DeviceProfile>>,
-    /// The stacks of a comparison.
-    rows: Option<&'p [Row]>,
-    /// How the histories of a comparison correspond, where they do.
-    alignment: Option<&'p Alignment>,
-    /// Whether frames that only pass calls on are shown.
-    internals: bool,
 }
 
 impl Picture {

@@ -12,7 +12,8 @@ use ptmem_trace::stack::GroupBy;
 use ptmem_trace::trace::{Measure, Origin, Trace};
 use serde::Serialize;
 
-use super::{Pictured, units::Units};
+use super::pictured::Pictured;
+use super::units::Units;
 
 /// A device of one side, with what is worked out once.
 pub(super) struct Past<'p> {

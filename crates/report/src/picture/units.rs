@@ -11,7 +11,7 @@ use ptmem_trace::profile::Profile;
 use ptmem_trace::stack::{GroupBy, Grouper};
 use ptmem_trace::trace::{ClassTags, Origin};
 
-use super::Pictured;
+use super::pictured::Pictured;
 
 /// The stacks of one or both sides, numbered as they come.
 pub(super) struct Units<'p> {

@@ -12,44 +12,15 @@ use ptmem_trace::profile::{DeviceProfile, Metric, Moment, Point, Profile};
 use ptmem_trace::replay::{Counter, HistoryKind, Oom};
 use ptmem_trace::stack::Languages;
 use ptmem_trace::trace::Measure;
-use unicode_width::UnicodeWidthStr;
 
-use super::{Column, Content, Fact, RowOfCells, Table, Tone, Value, figure, words};
+use super::{Column, Content, Curve, Fact, RowOfCells, Table, Tone, Value, figure, words};
 use crate::known;
-use crate::sparkline::columns;
 
 /// The moment of stacks without a history, so without a peak and a baseline.
 pub(super) const IN_STATE: &str = "in the state at the dump";
 
 /// Failed allocations that are listed in full: a job that catches and retries runs out of memory many times.
 const MOST_FAILURES: usize = 3;
-
-/// Allocated bytes over the recording.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Curve {
-    /// Its side; `None` if there is only one.
-    pub(crate) side: Option<Side>,
-    /// The highest value in each of several equal parts of the recording.
-    pub(crate) points: Vec<u64>,
-    /// The highest value.
-    pub(crate) peak: u64,
-    /// Bytes at the start of the recording, where they are shown.
-    pub(crate) baseline: Option<u64>,
-}
-
-impl Curve {
-    /// The line below a curve of at most `width` columns. It names the peak at its column if there is room to the left.
-    pub(crate) fn caption(&self, width: usize) -> String {
-        let baseline = self.baseline.map_or_else(|| "unknown".to_owned(), |bytes| Size(bytes).to_string());
-        let start = format!("└ baseline {baseline}");
-        let peak = format!("peak {}", Size(self.peak));
-        let column = columns(&self.points, width).position(|highest| highest == self.peak).unwrap_or(0);
-        match column.checked_sub(start.width() + peak.width() + 1).filter(|&gap| gap > 0) {
-            Some(gap) => format!("{start}{:gap$}{peak} ┘", ""),
-            None => format!("{start}, {peak}"),
-        }
-    }
-}
 
 /// Facts about the recording.
 pub(super) fn facts(device: &DeviceProfile, budget: Option<DeviceBudget>, judgement: Option<&Judgement>) -> Vec<Fact> {

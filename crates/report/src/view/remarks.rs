@@ -6,8 +6,6 @@ use ptmem_base::diagnostic::{Code, Diagnostic, Severity};
 use ptmem_base::sides::Side;
 use ptmem_judge::verdict::{Check, Judgement, Mark};
 
-use super::Group;
-
 /// Something about the input that a reader must know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
@@ -47,23 +45,6 @@ pub fn remarks<'d>(
         Remark { scope: side + &device.unwrap_or_default(), code: found.code, message: found.message.clone() }
     });
     remarks.collect()
-}
-
-impl Group {
-    /// The remarks that every format shows: warnings, and what the verdict rests on or asks for.
-    pub(crate) fn open_remarks(&self) -> Vec<&Remark> {
-        self.remarks.iter().filter(|remark| remark.is_open()).collect()
-    }
-
-    /// The remarks that reviewers must see.
-    pub(crate) fn announced_remarks(&self) -> Vec<&Remark> {
-        self.remarks.iter().filter(|remark| remark.code.is_announced()).collect()
-    }
-
-    /// The remarks that a page folds away and a terminal counts: other notes.
-    pub(crate) fn folded_remarks(&self) -> Vec<&Remark> {
-        self.remarks.iter().filter(|remark| !remark.is_open()).collect()
-    }
 }
 
 /// A check in words.

@@ -24,25 +24,13 @@ use std::collections::HashMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use strum::IntoEnumIterator;
 
-use self::container::{Dict, MOST, Packed, PartialList};
-use self::fill::Present;
+use self::container::{Dict, MOST, Packed, PartialList, Present};
 use self::sources::SourceTexts;
 use self::unread::Unread;
-use super::field::FieldKey;
+use super::field::{FieldKey, RecordKind};
 use super::value::{Short, ValueHandle, ValueKind};
 use super::{Action, Damage, Event, FrameId, StackId, StringId, Tables, Tags, TagsId};
 use crate::pickle::Visitor;
-
-/// The kinds of dictionaries that become records.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum RecordKind {
-    Frame,
-    Event,
-}
-
-impl RecordKind {
-    const ALL: [Self; 2] = [Self::Frame, Self::Event];
-}
 
 /// Lists and dictionaries that are neither stacks nor records: a few, and one of blocks for each segment.
 const MOST_PARTS: usize = 1 << 21;

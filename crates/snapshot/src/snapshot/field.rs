@@ -1,8 +1,19 @@
-//! The keys of a snapshot's dictionaries, as small numbers.
+//! The keys of a snapshot's dictionaries, as small numbers, and the records that they identify.
 
 use strum::VariantArray;
 
 use super::{StringId, Tables};
+
+/// The kinds of dictionaries that become records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum RecordKind {
+    Frame,
+    Event,
+}
+
+impl RecordKind {
+    pub(super) const ALL: [Self; 2] = [Self::Frame, Self::Event];
+}
 
 /// A key that the model knows. The builder interns them first, in this order, so that a key in the file is recognised by
 /// its number.
@@ -74,8 +85,7 @@ impl FieldKey {
     }
 
     /// The kind of record that a dictionary with this key becomes.
-    pub(super) fn kind(self) -> Option<super::build::RecordKind> {
-        use super::build::RecordKind;
+    pub(super) fn kind(self) -> Option<RecordKind> {
         match self {
             Self::Action => Some(RecordKind::Event),
             Self::Filename => Some(RecordKind::Frame),

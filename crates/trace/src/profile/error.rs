@@ -8,7 +8,8 @@ use ptmem_snapshot::pickle::{self, ErrorKind};
 use ptmem_snapshot::snapshot;
 
 use super::every::{Every, Lack, MOST_INTERVALS};
-use super::{numbers, saved};
+use super::numbers::NumbersError;
+use super::saved::SavedError;
 use crate::replay;
 
 /// Why an input gives no profile.
@@ -26,10 +27,10 @@ pub enum ProfileError {
     Replay(#[from] replay::ReplayError),
     /// It looks like a saved profile and cannot be read as one.
     #[error(transparent)]
-    Saved(#[from] saved::SavedError),
+    Saved(#[from] SavedError),
     /// Figures that cannot be read.
     #[error(transparent)]
-    Numbers(#[from] numbers::NumbersError),
+    Numbers(#[from] NumbersError),
     /// A history in more parts than anybody could read.
     #[error("{device}: the history has more than {MOST_INTERVALS} parts of {every}; take longer ones")]
     TooManyIntervals {
@@ -67,7 +68,7 @@ impl ProfileError {
             Self::Snapshot(snapshot::SnapshotError::Pickle(pickle::PickleError {
                 kind: ErrorKind::Io(error), ..
             })) => TooLarge::of(error),
-            Self::Saved(saved::SavedError::TooLong { max_bytes, .. }) => Some(TooLarge { max_bytes: *max_bytes }),
+            Self::Saved(SavedError::TooLong { max_bytes, .. }) => Some(TooLarge { max_bytes: *max_bytes }),
             _ => None,
         }
     }

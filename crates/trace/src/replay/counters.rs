@@ -9,8 +9,9 @@ use std::ops::RangeInclusive;
 
 use ptmem_snapshot::snapshot::{Action, Event, Tables};
 
+use super::figures::FreeBlocks;
 use super::rounding::SHARED_POOL;
-use super::{FreeBlocks, Oom, Position, StatedBytes};
+use super::{Oom, Position, StatedBytes};
 use crate::trace::{Class, Measure, Move, Trace, Uncertainty};
 
 /// A running value, and its highest.

@@ -5,9 +5,10 @@ use ptmem_base::diagnostic::{Advice, Code, Diagnostic};
 use ptmem_base::units::Size;
 use ptmem_snapshot::snapshot::{Action, BlockSums, Segment};
 
+use super::allocation::Basis;
 use super::lifetimes::Lifetimes;
 use super::measure::Findings;
-use super::{Basis, Checks, HistoryKind, Recovered};
+use super::{Checks, HistoryKind, Recovered};
 use crate::trace::Measure;
 
 impl Findings<'_> {

@@ -2,10 +2,11 @@
 
 use ptmem_snapshot::snapshot::Action;
 
+use super::Position;
 use super::backing::Backing;
+use super::device::DeviceView;
 use super::rounding::SplitRule;
 use super::segment_map::{Home, Range};
-use super::{DeviceView, Position};
 
 /// The addresses of the blocks and segments of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -8,8 +8,9 @@ use ptmem_base::text::count;
 use ptmem_base::units::Size;
 use ptmem_snapshot::snapshot::{Action, Event, Tables};
 
+use super::device::DeviceView;
 use super::lifetimes::{Lifetimes, NONE};
-use super::{Allocation, DeviceView, Position};
+use super::{Allocation, Position};
 use crate::phase::{folded_name, phases};
 use crate::stack::is_benchmark;
 use crate::trace::{Measure, Trace};

@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use foldhash::{HashMap, HashMapExt};
 use ptmem_snapshot::snapshot::{Action, Block, BlockState, Event};
 
+use super::Position;
+use super::allocation::{Allocation, Basis};
 use super::census::Census;
-use super::{Allocation, Basis, Position};
 
 /// All uses of blocks that the history or the final state knows of, and what did not fit together.
 #[derive(Debug, Default)]

@@ -16,8 +16,10 @@
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_snapshot::snapshot::{Action, BlockSums, Device, DeviceCounters};
 
+use super::allocation::Basis;
 use super::census::Census;
 use super::counters::{self, RunningCounters};
+use super::device::DeviceView;
 use super::figures::fragmentation;
 use super::layout::Layout;
 use super::left_out::LeftOutAllocations;
@@ -28,8 +30,8 @@ use super::private_pools;
 use super::sizes::{self, BlockSizes};
 use super::stated;
 use super::{
-    Basis, Checks, Counter, DeviceView, Figures, Fragmentation, HistoryKind, Oom, Position, Recovered, Replay,
-    ReplayError, Timeline, WantedResults,
+    Checks, Counter, Figures, Fragmentation, HistoryKind, Oom, Position, Recovered, Replay, ReplayError, Timeline,
+    WantedResults,
 };
 use crate::trace::{Measure, Trace};
 

@@ -29,7 +29,9 @@ mod allocation;
 mod backing;
 mod census;
 mod counters;
+mod device;
 mod diagnose;
+mod facts;
 mod figures;
 mod index_set;
 mod layout;
@@ -47,17 +49,12 @@ mod state;
 mod stated;
 mod timeline;
 
-use std::collections::BTreeMap;
-
 use ptmem_base::device::DeviceId;
-use ptmem_base::diagnostic::Diagnostic;
-use ptmem_base::pattern::Pattern;
-use ptmem_snapshot::snapshot::{Action, BlockState, Device, Event, Snapshot};
+use ptmem_snapshot::snapshot::{BlockState, Device, Snapshot};
 
 pub use crate::trace::{Origin, Position};
 pub use allocation::Allocation;
-use allocation::Basis;
-use figures::FreeBlocks;
+pub use facts::{Replay, ReplayError, WantedResults};
 pub use figures::{Checks, Counter, Figures, Fragmentation, HistoryKind, Oom, Recovered, StatedBytes};
 pub use layout::{Layout, SegmentPart};
 pub use private_pools::PrivatePool;
@@ -66,67 +63,8 @@ pub use segment_map::Home;
 pub use state::state_at;
 pub use timeline::Timeline;
 
-use crate::tags::DeviceTags;
-use crate::trace::Trace;
 use census::Census;
-
-/// The history of one device, replayed.
-#[derive(Debug)]
-pub struct Replay {
-    /// The figures.
-    pub figures: Figures,
-    /// Number of events by action.
-    pub actions: BTreeMap<Action, u64>,
-    /// All that happened, move by move.
-    pub trace: Trace,
-    /// Every use of a block that the snapshot knows of.
-    pub allocations: Vec<Allocation>,
-    /// The address of each of them, where [`WantedResults::layout`] asks for it.
-    pub addresses: Vec<u64>,
-    /// Where blocks and segments lie, where [`WantedResults::layout`] asks for it.
-    pub layout: Option<Layout>,
-    /// The private pools of the final state, without names.
-    pub private_pools: Vec<PrivatePool>,
-    /// Notes and warnings about it.
-    pub diagnostics: Vec<Diagnostic>,
-    /// True if all is left out that was to be ignored.
-    pub ignores: bool,
-}
-
-/// Why a history cannot be replayed.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum ReplayError {
-    /// More events or blocks than positions.
-    #[error("{device} has more than {MOST} events or blocks; split the recording (max_entries)", MOST = lifetimes::MOST_EVENTS)]
-    TooLong {
-        /// Device ordinal.
-        device: DeviceId,
-    },
-    /// A sum that no memory could hold.
-    #[error("the {what} bytes of {device} add up to more than 2^64-1; the file is damaged")]
-    Overflow {
-        /// Device ordinal.
-        device: DeviceId,
-        /// Which figure.
-        what: &'static str,
-    },
-}
-
-/// A device of a snapshot.
-#[derive(Clone, Copy)]
-struct DeviceView<'s> {
-    snapshot: &'s Snapshot,
-    /// Its ordinal.
-    id: DeviceId,
-    device: &'s Device,
-}
-
-impl<'s> DeviceView<'s> {
-    /// Its recorded history, oldest first.
-    fn events(&self) -> &'s [Event] {
-        self.snapshot.events_of(self.device)
-    }
-}
+use device::DeviceView;
 
 /// Replays the history of a device.
 ///
@@ -134,17 +72,6 @@ impl<'s> DeviceView<'s> {
 /// Where a sum leaves 64 bits, or the history is too long.
 pub fn run(snapshot: &Snapshot, id: DeviceId, device: &Device) -> Result<Replay, ReplayError> {
     run_with(snapshot, id, device, WantedResults::default())
-}
-
-/// Results of a replay other than the figures.
-#[derive(Clone, Copy, Default)]
-pub struct WantedResults<'n> {
-    /// The tags of allocations that their events do not state.
-    pub tags: Option<&'n DeviceTags>,
-    /// Whether to keep the addresses of blocks and segments.
-    pub layout: bool,
-    /// The phases whose allocations do not count if they are freed within them.
-    pub ignore: &'n [Pattern],
 }
 
 /// The same with more than the figures.

@@ -5,11 +5,12 @@ use rustc_hash::FxHashSet;
 
 use super::backing::Backing;
 use super::census::Census;
+use super::figures::FreeBlocks;
 use super::lifetimes::{Lifetimes, NONE};
 use super::occupied::Occupied;
 use super::rounding::{SHARED_POOL, SMALL_SIZE, round_size};
 use super::segment_map::Range;
-use super::{Allocation, FreeBlocks, Position};
+use super::{Allocation, Position};
 
 /// Free blocks are examined for at most this many failed allocations of a device; a job that catches and retries has
 /// many, and each takes a walk over all held memory.

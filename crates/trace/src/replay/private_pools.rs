@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use ptmem_snapshot::snapshot::{Action, BlockSums, Segment, StackId};
 use serde::{Deserialize, Serialize};
 
+use super::Position;
 use super::backing::Backing;
+use super::device::DeviceView;
 use super::rounding::SHARED_POOL;
 use super::segment_map::Home;
-use super::{DeviceView, Position};
 
 /// Private pools of one name, with what they hold at the end of the recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

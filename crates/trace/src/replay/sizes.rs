@@ -14,12 +14,13 @@ use rustc_hash::FxHashMap;
 
 pub(super) use rules::KnownSettings;
 
+use super::allocation::{Allocation, Basis};
 use super::backing::Backing;
 use super::census::Census;
 use super::lifetimes::{Lifetimes, NONE};
 use super::occupied::Occupied;
 use super::rounding::{self, SMALL_SIZE, SplitRule};
-use super::{Allocation, Basis, Position, ReplayError};
+use super::{Position, ReplayError};
 use crate::trace::Uncertainty;
 use pools::PrivatePools;
 use rules::Decision;

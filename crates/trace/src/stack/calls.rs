@@ -6,6 +6,9 @@ use super::classify::Owner;
 use super::code::SnapshotCode;
 use super::operator::{Operation, Symbol, bare_name};
 
+/// The place of the backward pass of a compiled graph.
+pub(super) const COMPILED: &str = "compiled graph";
+
 impl SnapshotCode<'_> {
     /// The operation of the C++ frames of a stack: of all frames without Python, otherwise of those inside the
     /// innermost Python frame.

@@ -1,13 +1,12 @@
 //! The backward pass of what a checkpoint with re-entry computes again: the checkpoint's own backward pass runs autograd anew.
 
 use ptmem_snapshot::snapshot::{FrameId, StackId};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use super::classify::Owner;
-use super::code::{SnapshotCode, Token};
-
-/// The functions that checkpoints compute again, by those that compute them: the only one, if there are no others.
-pub(super) type Recomputed = FxHashMap<Token, Option<FrameId>>;
+use super::code::SnapshotCode;
+use super::facts::Recomputed;
+use super::token::Token;
 
 impl SnapshotCode<'_> {
     /// The function that runs autograd anew within a backward pass. Every node below it has the same Python frames.

@@ -1,65 +1,20 @@
 //! Questions about the frames and stacks of one snapshot: the owner of the code, its name, and the frames that identify
 //! a stack.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ptmem_snapshot::snapshot::{FrameId, FunctionsOfFile, StackId, Tables};
-use rustc_hash::FxHashMap;
-use sha1::{Digest as _, Sha1};
 
 use super::classify::Owner;
 use super::facts::{self, Facts, FrameFacts};
 use super::rules::Rules;
-
-/// A SHA-1: the same on every machine and in every release.
-pub type Digest = [u8; 20];
-
-pub(super) fn sha1(parts: &[&[u8]]) -> Digest {
-    let mut hash = Sha1::new();
-    for part in parts {
-        hash.update(part);
-    }
-    hash.finalize().into()
-}
-
-/// A function, independent of the folder of its file and of its line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Token {
-    /// The file in its normal form, as a digest.
-    pub(super) file: u64,
-    /// The last part of its path, as a digest.
-    pub(super) base: u64,
-    /// The name of the function, as a digest: the qualified one, where it is known.
-    pub(super) function: u64,
-    /// The last part of that name, as a digest.
-    pub(super) name: u64,
-}
-
-impl Token {
-    /// From the digests of the file, of its name, and of the function.
-    pub(super) fn new(file: &Digest, base: &Digest, function: &Digest) -> Self {
-        Self { file: head(file), base: head(base), function: head(function), name: head(function) }
-    }
-
-    /// The same where the function has a name within its class or its function.
-    pub(super) fn qualified(self, function: &Digest) -> Self {
-        Self { function: head(function), ..self }
-    }
-}
-
-/// Functions with the lines on which they call or allocate.
-pub type Lines = FxHashMap<Token, BTreeSet<u32>>;
+use super::token::{Digest, Lines, Token, legible};
 
 /// The frames of a snapshot.
 #[derive(Debug, Clone)]
 pub struct SnapshotCode<'t> {
     pub(super) tables: &'t Tables,
     pub(super) facts: Arc<Facts>,
-}
-
-pub(super) fn head(digest: &Digest) -> u64 {
-    u64::from_le_bytes([digest[0], digest[1], digest[2], digest[3], digest[4], digest[5], digest[6], digest[7]])
 }
 
 impl<'t> SnapshotCode<'t> {
@@ -162,7 +117,7 @@ impl<'t> SnapshotCode<'t> {
     /// The files of the user as people see them, each with the one that was recorded.
     pub fn shown_user_files(&self) -> impl Iterator<Item = (&str, &str)> {
         let users = self.facts.frames.iter().filter(|known| known.owner == Owner::User);
-        users.map(|known| &self.facts.files[known.file]).map(|file| (super::legible(&file.shown), &*file.path))
+        users.map(|known| &self.facts.files[known.file]).map(|file| (legible(&file.shown), &*file.path))
     }
 
     /// The innermost frame of the user.

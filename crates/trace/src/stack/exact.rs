@@ -4,7 +4,7 @@ use ptmem_snapshot::snapshot::{Frame, FrameId, StackId, Tables};
 use sha1::{Digest as _, Sha1};
 
 use super::classify;
-use super::code::{Digest, head, sha1};
+use super::token::{Digest, head, sha1};
 
 /// True for a Python frame, judged by its own names.
 #[must_use]

@@ -10,13 +10,12 @@ use ptmem_snapshot::snapshot::{Frame, FrameId, FunctionsOfFile, StringId, Tables
 use rustc_hash::FxHashMap;
 
 use super::checkout::Checkout;
-use super::checkpoint::Recomputed;
 use super::classify::{Owner, PassThrough, PathFacts};
-use super::code::{Digest, Token, sha1};
 use super::operator::Symbol;
 use super::path::{FileNames, cell, clean, file_name, folded, installed, standard_library};
 use super::qualified::FunctionsByName as QualifiedNames;
 use super::rules::Rules;
+use super::token::{Digest, Token, legible, sha1};
 
 /// A file of the snapshot.
 #[derive(Debug)]
@@ -77,6 +76,9 @@ pub(super) struct FrameFacts {
     /// Index of the first category of the user that the frame belongs to.
     pub(super) category: Option<usize>,
 }
+
+/// The functions that checkpoints compute again, by those that compute them: the only one, if there are no others.
+pub(super) type Recomputed = FxHashMap<Token, Option<FrameId>>;
 
 /// Facts about all frames of a snapshot.
 ///
@@ -168,14 +170,14 @@ impl Facts {
 
     /// The file of a frame as people see it, as much of it as anybody reads.
     pub(super) fn path(&self, frame: FrameId) -> &str {
-        super::legible(&self.files[self.known(frame).file].shown)
+        legible(&self.files[self.known(frame).file].shown)
     }
 
     /// A frame as `function (path:line)`; without a line the qualified name says which `forward` of a file it is.
     pub(super) fn text(&self, tables: &Tables, frame: FrameId, line: Option<u32>) -> String {
         let function = function(tables, frame);
         let path = self.path(frame);
-        let qualified = self.known(frame).qualified.map(|index| super::legible(&self.qualified.items()[index]));
+        let qualified = self.known(frame).qualified.map(|index| legible(&self.qualified.items()[index]));
         match line {
             Some(line) => format!("{function} ({path}:{line})"),
             None => format!("{} ({path})", qualified.unwrap_or(function)),
@@ -185,7 +187,7 @@ impl Facts {
 
 /// The function of a frame, as much of it as anybody reads.
 pub(super) fn function(tables: &Tables, frame: FrameId) -> &str {
-    super::legible(written(tables.string(tables.frame(frame).name)))
+    legible(written(tables.string(tables.frame(frame).name)))
 }
 
 /// The name of a function as it is written. torch.compile makes one of the rest of a function behind a break of the graph, and

@@ -2,7 +2,7 @@
 
 use strum::VariantArray;
 
-use super::legible;
+use super::token::legible;
 
 /// The rule for stacks that count as one.
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]

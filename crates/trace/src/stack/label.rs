@@ -6,12 +6,10 @@ use std::fmt;
 use ptmem_base::label::Label;
 use ptmem_snapshot::snapshot::{FrameId, StackId};
 
+use super::calls::COMPILED;
 use super::classify::Owner;
 use super::operator::Operation;
 use super::{GroupBy, Grouper, Key, SnapshotCode};
-
-/// The place of the backward pass of a compiled graph.
-pub(super) const COMPILED: &str = "compiled graph";
 
 /// A label in its parts: `backward: SITE > INSIDE OPERATION from CALLER`.
 #[derive(Debug, Clone, Default)]

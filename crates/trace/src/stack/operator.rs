@@ -1,7 +1,6 @@
 //! The operation that C++ frames carry out: operators and autograd nodes, never symbols or addresses.
 
-use super::code::{Token, sha1};
-use super::legible;
+use super::token::{Token, legible, sha1};
 
 /// The function of a C++ signature: without return type, template and call arguments, and what compilers
 /// append to copies of a function.

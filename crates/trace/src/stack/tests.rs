@@ -1,7 +1,8 @@
 //! Keys, names and groups of stacks.
 
-use ptmem_snapshot::snapshot::Frame;
+use ptmem_snapshot::snapshot::{Frame, StackId, Tables};
 
+use super::group_by::tag_name;
 use super::label::distinct_labels;
 use super::*;
 

@@ -11,10 +11,10 @@ use ptmem_trace::profile::{Moment, Profile};
 use ptmem_trace::trace::Position;
 
 use super::edit::explains;
-use super::figure::{Figure, Holding};
-use super::growth::{Lives, RowGrowth};
-use super::marks::{Marks, WayToEdit};
-use super::share::{Cause, EditEvidence, EditShare};
+use super::figure::Holding;
+use super::growth::Lives;
+use super::marks::Marks;
+use super::share::{Cause, EditEvidence, EditShare, Figure, RowGrowth, WayToEdit};
 use crate::diff::{Destination, DeviceDiff, Diff, Row, RowKind};
 use crate::patch::{Edit, EditKind, Patch};
 
@@ -287,4 +287,29 @@ struct EditVotes {
     frees: usize,
     /// An allocation before the free counts twice.
     weight: u32,
+}
+
+impl Cause {
+    fn new(figure: Figure, device: &DeviceDiff, edits: Arc<[Edit]>, only: Option<usize>) -> Self {
+        let place = match figure {
+            Figure::Peak => "at the peak".to_owned(),
+            Figure::Baseline => "at the start".to_owned(),
+            Figure::End => "at the end".to_owned(),
+            Figure::Phase(at) => format!("at the peak inside {}", device.phases[at].title()),
+        };
+        Self {
+            figure,
+            place,
+            edits,
+            shares: Vec::new(),
+            grown: 0,
+            no_edit: 0,
+            without_python: 0,
+            shrunk: 0,
+            elsewhere: 0,
+            unread: 0,
+            only,
+            is_code_known: true,
+        }
+    }
 }

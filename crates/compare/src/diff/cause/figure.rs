@@ -9,20 +9,9 @@ use ptmem_trace::replay::HistoryKind;
 use ptmem_trace::trace::{Origin, Position, Window};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::diff::{DeviceDiff, Diff, PhaseRow, RowKind, devices};
-
-/// A figure whose growth the rows of its moment explain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Figure {
-    /// The place that is compared, at the peak.
-    Peak,
-    /// The start of the recording. Its growth is not divided among edits.
-    Baseline,
-    /// The dump.
-    End,
-    /// The peak inside of a phase, as an index into [`DeviceDiff::phases`].
-    Phase(usize),
-}
+use super::share::Figure;
+use crate::diff::differences::devices;
+use crate::diff::{DeviceDiff, Diff, PhaseRow, RowKind};
 
 /// Maximum number of phase names that are examined: those that grew most.
 const MOST_PHASES: usize = 16;

@@ -1,7 +1,5 @@
 //! How rows grew, from the traces of both sides.
 
-use std::fmt;
-
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
 use ptmem_snapshot::snapshot::StackId;
@@ -10,41 +8,10 @@ use ptmem_trace::profile::{DeviceProfile, Profile};
 use ptmem_trace::trace::{Class, Life, Position};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::figure::{Figure, Holding};
-use crate::diff::{ChangeKind, DeviceDiff, Row, devices};
-
-/// How a row grew.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RowGrowth {
-    /// More allocations.
-    More,
-    /// Larger allocations, not more of them.
-    Larger,
-    /// The same allocations, freed later or never: the pass in which they were freed, and that in which they are now.
-    Kept(Sides<Option<String>>),
-    /// No counterpart before.
-    New,
-    /// The program did the same, and the peak is elsewhere now.
-    MovedPeak,
-}
-
-impl fmt::Display for RowGrowth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::More => f.write_str("more allocations"),
-            Self::Larger => f.write_str("larger allocations"),
-            Self::New => f.write_str("new"),
-            Self::MovedPeak => f.write_str("the same before, at another moment"),
-            Self::Kept(passes) => {
-                let inside = passes.before.as_ref().map(|pass| format!(" inside {pass}")).unwrap_or_default();
-                // Two passes of one name say nothing of how long.
-                let until = passes.after.as_ref().filter(|_| passes.before != passes.after);
-                let until = until.map_or("longer".to_owned(), |pass| format!("until {pass}"));
-                write!(f, "freed{inside} before, now kept {until}")
-            }
-        }
-    }
-}
+use super::figure::Holding;
+use super::share::{Figure, RowGrowth};
+use crate::diff::differences::devices;
+use crate::diff::{ChangeKind, DeviceDiff, Row};
 
 /// Blocks of both sides by the rows of a device.
 pub(super) struct Lives<'d> {
@@ -191,16 +158,6 @@ fn pass(device: &DeviceProfile, at: Position) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn blocks_are_kept_until_another_pass_or_longer() {
-        let kept = |before: Option<&str>, after: Option<&str>| {
-            RowGrowth::Kept(Sides { before, after }.map(|pass| pass.map(str::to_owned))).to_string()
-        };
-        assert_eq!(kept(Some("forward"), Some("backward")), "freed inside forward before, now kept until backward");
-        assert_eq!(kept(Some("backward"), Some("backward")), "freed inside backward before, now kept longer");
-        assert_eq!(kept(None, None), "freed before, now kept longer");
-    }
 
     #[test]
     fn sizes_of_any_number_and_size_have_ratios() {

@@ -9,25 +9,9 @@ use ptmem_trace::profile::Profile;
 use ptmem_trace::stack::{Owner, SnapshotCode};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::EditEvidence;
 use super::innermost::Innermost;
+use super::share::{EditEvidence, WayToEdit};
 use crate::patch::{Edit, EditKind, Patch};
-
-/// The way by which a stack leads to an edit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct WayToEdit {
-    /// The edit, as an index.
-    pub(super) edit: usize,
-    pub(super) how: EditEvidence,
-    /// The edited statement that the stack passes through, as an index.
-    pub(super) statement: Option<usize>,
-}
-
-impl WayToEdit {
-    pub(super) fn new(edit: usize, how: EditEvidence) -> Self {
-        Self { edit, how, statement: None }
-    }
-}
 
 /// The edits of a frame, as indices.
 #[derive(Debug, Clone, Copy, Default)]

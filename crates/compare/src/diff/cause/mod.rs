@@ -9,5 +9,5 @@ mod marks;
 mod share;
 mod words;
 
-pub use figure::{Figure, Grown};
-pub use share::{Cause, EditEvidence, EditShare, Lead};
+pub use figure::Grown;
+pub use share::{Cause, EditEvidence, EditShare, Figure, Lead};

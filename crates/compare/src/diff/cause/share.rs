@@ -2,13 +2,58 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
-use super::figure::Figure;
-use super::growth::RowGrowth;
-use super::marks::WayToEdit;
-use crate::diff::DeviceDiff;
+use ptmem_base::sides::Sides;
+
 use crate::patch::Edit;
+
+/// A figure whose growth the rows of its moment explain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figure {
+    /// The place that is compared, at the peak.
+    Peak,
+    /// The start of the recording. Its growth is not divided among edits.
+    Baseline,
+    /// The dump.
+    End,
+    /// The peak inside of a phase, as an index into [`crate::diff::DeviceDiff::phases`].
+    Phase(usize),
+}
+
+/// How a row grew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RowGrowth {
+    /// More allocations.
+    More,
+    /// Larger allocations, not more of them.
+    Larger,
+    /// The same allocations, freed later or never: the pass in which they were freed, and that in which they are now.
+    Kept(Sides<Option<String>>),
+    /// No counterpart before.
+    New,
+    /// The program did the same, and the peak is elsewhere now.
+    MovedPeak,
+}
+
+impl fmt::Display for RowGrowth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::More => f.write_str("more allocations"),
+            Self::Larger => f.write_str("larger allocations"),
+            Self::New => f.write_str("new"),
+            Self::MovedPeak => f.write_str("the same before, at another moment"),
+            Self::Kept(passes) => {
+                let inside = passes.before.as_ref().map(|pass| format!(" inside {pass}")).unwrap_or_default();
+                // Two passes of one name say nothing of how long.
+                let until = passes.after.as_ref().filter(|_| passes.before != passes.after);
+                let until = until.map_or("longer".to_owned(), |pass| format!("until {pass}"));
+                write!(f, "freed{inside} before, now kept {until}")
+            }
+        }
+    }
+}
 
 /// How growth leads to an edit, the surest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
@@ -31,6 +76,22 @@ impl EditEvidence {
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
+    }
+}
+
+/// The way by which a stack leads to an edit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct WayToEdit {
+    /// The edit, as an index.
+    pub(super) edit: usize,
+    pub(super) how: EditEvidence,
+    /// The edited statement that the stack passes through, as an index.
+    pub(super) statement: Option<usize>,
+}
+
+impl WayToEdit {
+    pub(super) fn new(edit: usize, how: EditEvidence) -> Self {
+        Self { edit, how, statement: None }
     }
 }
 
@@ -163,41 +224,19 @@ impl Cause {
             (!has_others).then_some(Lead { edit, share, is_inferred: true })
         })
     }
-
-    pub(super) fn new(figure: Figure, device: &DeviceDiff, edits: Arc<[Edit]>, only: Option<usize>) -> Self {
-        let place = match figure {
-            Figure::Peak => "at the peak".to_owned(),
-            Figure::Baseline => "at the start".to_owned(),
-            Figure::End => "at the end".to_owned(),
-            Figure::Phase(at) => format!("at the peak inside {}", device.phases[at].title()),
-        };
-        Self {
-            figure,
-            place,
-            edits,
-            shares: Vec::new(),
-            grown: 0,
-            no_edit: 0,
-            without_python: 0,
-            shrunk: 0,
-            elsewhere: 0,
-            unread: 0,
-            only,
-            is_code_known: true,
-        }
-    }
 }
 
-impl DeviceDiff {
-    /// The cause of the growth of a figure.
-    #[must_use]
-    pub fn cause(&self, figure: Figure) -> Option<&Cause> {
-        self.causes.iter().find(|cause| cause.figure == figure)
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// An edit of the change.
-    #[must_use]
-    pub fn edit(&self, edit: usize) -> Option<&Edit> {
-        self.causes.first()?.edits.get(edit)
+    #[test]
+    fn blocks_are_kept_until_another_pass_or_longer() {
+        let kept = |before: Option<&str>, after: Option<&str>| {
+            RowGrowth::Kept(Sides { before, after }.map(|pass| pass.map(str::to_owned))).to_string()
+        };
+        assert_eq!(kept(Some("forward"), Some("backward")), "freed inside forward before, now kept until backward");
+        assert_eq!(kept(Some("backward"), Some("backward")), "freed inside backward before, now kept longer");
+        assert_eq!(kept(None, None), "freed before, now kept longer");
     }
 }

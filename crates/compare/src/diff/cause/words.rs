@@ -6,8 +6,7 @@ use ptmem_base::sides::Sides;
 use ptmem_base::text::count;
 use ptmem_base::units::Size;
 
-use super::growth::RowGrowth;
-use super::share::{Cause, EditEvidence, EditShare};
+use super::share::{Cause, EditEvidence, EditShare, RowGrowth};
 use crate::patch::{Edit, EditKind};
 
 /// What [`EditEvidence::Kept`] says of blocks.

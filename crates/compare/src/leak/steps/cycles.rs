@@ -6,7 +6,9 @@ use ptmem_trace::profile::DeviceProfile;
 use ptmem_trace::trace::Life;
 
 use super::DeviceSteps;
-use crate::leak::{DeviceLeaks, LeakMetric, Mode, WORTH_TELLING, cycles_unknown};
+use crate::leak::found::cycles_unknown;
+use crate::leak::options::WORTH_TELLING;
+use crate::leak::{DeviceLeaks, LeakMetric, Mode};
 
 impl DeviceSteps<'_> {
     /// Bytes that steps left behind until the garbage collector freed them.

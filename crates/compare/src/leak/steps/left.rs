@@ -12,7 +12,8 @@ use ptmem_trace::trace::Class;
 use rustc_hash::FxHashMap;
 
 use super::{DeviceSteps, FEWEST, TrustedSteps, rounded};
-use crate::leak::{Leak, LeakMetric, LeakOptions, proportion};
+use crate::leak::leaking::proportion;
+use crate::leak::{Leak, LeakMetric, LeakOptions};
 
 /// The identity of blocks: their stack, and the tag that they are grouped by.
 type Attribution = (Origin, Option<CppDigest>, Option<StringId>);

@@ -13,9 +13,8 @@ use ptmem_trace::profile::{DeviceProfile, HistoryKind, Identity, Position, Profi
 use ptmem_trace::stack::{Grouper, Key, tell_apart};
 use ptmem_trace::trace::{Life, Window};
 
-use super::{
-    DeviceLeaks, FailedRequests, Leak, LeakMetric, LeakOptions, Mode, Search, SeriesPoint, UnclearLeaks, sort,
-};
+use super::{DeviceLeaks, FailedRequests, Leak, LeakMetric, LeakOptions, Mode, Search, SeriesPoint, UnclearLeaks};
+use crate::leak::leaking::sort;
 use left::LeftMemory;
 
 /// By default, the first step is warm-up: caches fill and the optimizer makes its state. Needed for

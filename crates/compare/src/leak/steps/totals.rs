@@ -5,8 +5,9 @@ use ptmem_base::units::Size;
 use ptmem_trace::phase::steps::FoundBy;
 
 use super::{FEWEST, rounded};
+use crate::leak::found::fragmentation_grows;
 use crate::leak::trend::rises;
-use crate::leak::{DeviceLeaks, Leak, LeakMetric, LeakOptions, Mode, SeriesPoint, fragmentation_grows};
+use crate::leak::{DeviceLeaks, Leak, LeakMetric, LeakOptions, Mode, SeriesPoint};
 
 impl DeviceLeaks {
     /// Adds the growth of the totals, and returns remarks on it. `peak` is that of allocated bytes.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use ptmem_base::units::approximate;
 
-use crate::leak::WORTH_TELLING;
+use crate::leak::options::WORTH_TELLING;
 
 /// Slopes that differ by up to this factor are one course. Needed for dumps of `transformer-2.11.0`.
 const SAME_COURSE: f64 = 4.0;

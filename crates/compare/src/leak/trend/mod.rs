@@ -12,6 +12,7 @@ use ptmem_base::units::approximate;
 use ptmem_trace::phase::steps::FEWEST_CHANGES;
 
 use self::course::PiecewiseSeries;
+use crate::leak::options;
 
 /// The course of a series since it last changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +107,7 @@ impl Trend {
     }
 
     fn rises_often(&self, share: f64) -> bool {
-        self.grew > 0 && super::share(self.grew, self.steps) >= share
+        self.grew > 0 && options::share(self.grew, self.steps) >= share
     }
 
     /// True if the values rise as a whole, by an amount and in an order that their noise does not explain.
@@ -138,7 +139,7 @@ fn share_beyond_chance(count: usize) -> f64 {
 fn rising_share(values: &[u64]) -> f64 {
     let later = values.iter().enumerate().map(|(at, earlier)| (earlier, &values[at + 1..]));
     let rising = later.map(|(earlier, later)| later.iter().filter(|&later| later > earlier).count()).sum();
-    super::share(rising, values.len() * (values.len() - 1) / 2)
+    options::share(rising, values.len() * (values.len() - 1) / 2)
 }
 
 /// More points than these are thinned out: the slope looks at all pairs.

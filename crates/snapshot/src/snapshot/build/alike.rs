@@ -1,10 +1,10 @@
 //! Events that differ from an earlier one in where, how large, when and by whom alone: nearly all of them.
 
 use super::super::Event;
-use super::super::field::FieldKey;
+use super::super::field::{FieldKey, RecordKind};
 use super::super::value::{ValueHandle, ValueKind};
+use super::SnapshotBuilder;
 use super::container::{self, Dict};
-use super::{RecordKind, SnapshotBuilder};
 use crate::pickle::AlikeDictionaries;
 
 /// Where each value is among those that differ from one event to the next.

@@ -2,7 +2,7 @@
 //! nearly as many lists.
 
 use super::super::StackId;
-use super::RecordKind;
+use super::super::field::RecordKind;
 
 /// A dictionary so far.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -106,6 +106,18 @@ impl From<PartialList> for Packed {
             PartialList::NoStack(at) => Self::new(4, at),
         }
     }
+}
+
+/// The required keys that an event has, with well-formed values.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Present {
+    pub(super) action: bool,
+    pub(super) addr: bool,
+    pub(super) size: bool,
+}
+
+impl Present {
+    pub(super) const ALL: Self = Self { action: true, addr: true, size: true };
 }
 
 #[cfg(test)]

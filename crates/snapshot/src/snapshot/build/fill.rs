@@ -1,11 +1,11 @@
 //! Fills records with what their dictionaries say.
 
-use super::super::field::FieldKey;
+use super::super::field::{FieldKey, RecordKind};
 use super::super::forward;
 use super::super::value::{ValueHandle, ValueKind};
 use super::super::{Action, DictKind, Event, Frame, FrameId, StringId, TagsId};
-use super::container::{self, Dict};
-use super::{RecordKind, SnapshotBuilder};
+use super::SnapshotBuilder;
+use super::container::{self, Dict, Present};
 
 impl SnapshotBuilder {
     /// A dictionary of a kind just recognised.
@@ -195,16 +195,4 @@ impl SnapshotBuilder {
     fn unless_nothing(&self, tag: ValueHandle, nothing: &[&str]) -> Option<StringId> {
         Self::string_id(tag).filter(|&tag| !nothing.contains(&self.tables.string(tag)))
     }
-}
-
-/// The required keys that an event has, with well-formed values.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Present {
-    pub(super) action: bool,
-    pub(super) addr: bool,
-    pub(super) size: bool,
-}
-
-impl Present {
-    const ALL: Self = Self { action: true, addr: true, size: true };
 }

@@ -8,7 +8,10 @@ use super::super::StringId;
 use super::super::field::FieldKey;
 use super::super::value::ValueHandle;
 use super::SnapshotBuilder;
-use super::visit::LONGEST_TEXT;
+
+/// Longer texts are cut: far beyond any symbol or path, and few bytes of a file can refer to one text
+/// millions of times.
+pub(super) const LONGEST_TEXT: usize = 16 << 10;
 
 /// A shorter text was not cut, whatever its last character is.
 pub(super) const WHOLE: usize = LONGEST_TEXT - 3;

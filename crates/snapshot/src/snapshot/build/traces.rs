@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use ptmem_base::device::DeviceId;
 
-use super::super::field::FieldKey;
+use super::super::field::{FieldKey, RecordKind};
 use super::super::value::ValueHandle;
 use super::super::{Action, AllocatorSettings, Device, Event, SnapshotError};
-use super::fill::Present;
+use super::SnapshotBuilder;
+use super::container::Present;
 use super::finish::{MOST_REPEATED, UNSIGNED, device_number, invalid, required};
-use super::{RecordKind, SnapshotBuilder};
 
 /// An event needs its action; a known one also needs a size, and an address or the value that replaces it.
 fn check_event(event: &Event, present: Present) -> Result<(), SnapshotError> {

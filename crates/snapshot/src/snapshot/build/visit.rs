@@ -5,7 +5,7 @@ use ptmem_base::text::cut;
 use super::SnapshotBuilder;
 use super::alike::EventShape;
 use super::container::{self, Dict, Packed, PartialList};
-use super::sources;
+use super::sources::{self, LONGEST_TEXT};
 use crate::pickle::{AlikeDictionaries, Visitor};
 use crate::snapshot::value::{Short, ValueHandle, ValueKind};
 use crate::snapshot::{Damage, StackId};
@@ -238,10 +238,6 @@ impl Visitor for SnapshotBuilder {
         true
     }
 }
-
-/// Longer texts are cut: far beyond any symbol or path, and few bytes of a file can refer to one text
-/// millions of times.
-pub(super) const LONGEST_TEXT: usize = 16 << 10;
 
 /// Escapes invalid bytes as Python does (`backslashreplace`), so that distinct names stay distinct.
 fn escape_invalid(bytes: &[u8]) -> String {

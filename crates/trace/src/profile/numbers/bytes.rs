@@ -2,7 +2,7 @@
 
 use ptmem_base::units::parse_size;
 
-use super::Stage;
+use super::key::Stage;
 
 /// The bytes of a value: `None` where it says that they are not known; the error is the value that is not a number of bytes.
 pub(super) type Stated = Result<Option<u64>, String>;

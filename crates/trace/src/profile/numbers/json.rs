@@ -10,7 +10,11 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde_json::value::RawValue;
 
 use super::bytes::{IterationSeries, Stated, of_text, whole};
-use super::{Cases, DeviceNumbers, Measure, NumbersError, Serving, Stage, device_of, figure_of};
+use super::cases::{Cases, DeviceNumbers};
+use super::error::NumbersError;
+use super::key::{Stage, device_of, figure_of};
+use crate::profile::Serving;
+use crate::trace::Measure;
 
 /// Objects that are nested deeper hold no figures: a case, a device, a counter, a pool, or a series lie above each.
 const DEEPEST: usize = 6;

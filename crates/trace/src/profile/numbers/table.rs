@@ -4,7 +4,10 @@ use csv::StringRecord;
 use ptmem_base::text::{cut, printable};
 
 use super::bytes::of_text;
-use super::{Cases, NumbersError, Serving, device_of, figure_of};
+use super::cases::Cases;
+use super::error::NumbersError;
+use super::key::{device_of, figure_of};
+use crate::profile::Serving;
 
 /// Columns that name the case of a row.
 const NAMES: [&str; 5] = ["case", "name", "test", "model", "rank"];

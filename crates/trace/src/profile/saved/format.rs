@@ -6,7 +6,7 @@ use ptmem_base::diagnostic::{Diagnostic, Severity};
 use ptmem_snapshot::snapshot::RunFacts;
 use serde::{Deserialize, Serialize};
 
-use super::phases::SavedPhase;
+use crate::phase::PhaseSource;
 use crate::profile::{Raise, Source};
 use crate::replay::Oom;
 use crate::stack::CppDigest;
@@ -158,4 +158,21 @@ pub(super) struct SavedFrame(
     pub(super) SavedText,
     pub(super) u64,
     #[serde(default, skip_serializing_if = "Option::is_none")] pub(super) Option<u32>,
+);
+
+/// All occurrences of a phase, in order.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SavedPhase {
+    pub(super) name: SavedText,
+    pub(super) source: PhaseSource,
+    pub(super) occurrences: Vec<Span>,
+}
+
+/// Where an occurrence lies: events from the beginning of the one before, `None` where its own was not recorded; those in
+/// it, `None` where its end was not recorded; and the number of a step of the profiler.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Span(
+    pub(super) Option<usize>,
+    pub(super) Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")] pub(super) Option<u64>,
 );

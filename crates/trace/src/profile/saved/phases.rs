@@ -4,27 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ptmem_base::text::{cut, printable};
-use serde::{Deserialize, Serialize};
 
 use super::super::phases::{MOST_PHASES, Occurrence, Phases};
 use super::SavedError;
-use super::format::SavedText;
+use super::format::{SavedPhase, SavedText, Span};
 use crate::phase::PhaseSource;
 use crate::replay::Position;
 use crate::trace::Window;
-
-/// All occurrences of a phase, in order.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct SavedPhase {
-    name: SavedText,
-    source: PhaseSource,
-    occurrences: Vec<Span>,
-}
-
-/// Where an occurrence lies: events from the beginning of the one before, `None` where its own was not recorded; those in
-/// it, `None` where its end was not recorded; and the number of a step of the profiler.
-#[derive(Debug, Serialize, Deserialize)]
-struct Span(Option<usize>, Option<usize>, #[serde(default, skip_serializing_if = "Option::is_none")] Option<u64>);
 
 /// The names in the order in which they first occur, as a file has them.
 pub(super) fn saved(phases: &Phases, mut text: impl FnMut(&str) -> SavedText) -> Vec<SavedPhase> {

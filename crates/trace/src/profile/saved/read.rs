@@ -9,8 +9,9 @@ use ptmem_snapshot::input::JsonDocument;
 use ptmem_snapshot::snapshot::{AllocatorSettings, Frame, FrameId, StackId, Tables};
 
 use super::super::{DeviceProfile, Moment, Phases, Profile, ReadOptions, Source};
+use super::error::require_room;
 use super::format::*;
-use super::{DIGEST, SavedError, digest, phases, require_room, trace};
+use super::{DIGEST, SavedError, digest, phases, trace};
 use crate::replay::Timeline;
 use crate::trace::{Class, StartBlocks, Trace};
 

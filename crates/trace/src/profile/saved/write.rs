@@ -6,9 +6,10 @@ use ptmem_snapshot::snapshot::FrameId;
 
 use super::super::open::MEMORY_OF_JSON;
 use super::super::{DeviceProfile, Profile, Raise, Source};
+use super::error::require_room;
 use super::format::*;
 use super::layout::laid_out;
-use super::{DIGEST, SCHEMA, SavedError, digest, phases, require_room, trace};
+use super::{DIGEST, SCHEMA, SavedError, digest, phases, trace};
 use crate::replay::Origin;
 use crate::stack::{CppDigest, ExactKeys, SnapshotCode};
 

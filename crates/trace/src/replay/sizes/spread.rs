@@ -2,7 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::super::{Allocation, Basis, Position};
+use super::super::Position;
+use super::super::allocation::{Allocation, Basis};
 use super::rules::{Confirmed, Decision};
 use super::{Finder, ServingBlock};
 use crate::trace::Uncertainty;

@@ -9,8 +9,8 @@ use ptmem_base::text::did_you_mean;
 use ptmem_base::units::{Limit, parse_size};
 use ptmem_trace::profile::Metric;
 
+use super::LimitKind;
 use super::kind::Patterns;
-use super::{Check, LimitKind};
 
 /// Consequence of exceeding a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr)]
@@ -91,13 +91,6 @@ pub struct GrowthLimit {
 }
 
 impl GrowthLimit {
-    /// A check of the limit, without a result yet.
-    pub(super) fn check(&self) -> Check {
-        let mut check = Check::new(self.target.clone(), self.limit.to_string(), self.level);
-        check.limit.is_two_sided = self.limit.is_two_sided();
-        check
-    }
-
     /// Whether both are limits on the same figure, so that one takes the place of the other.
     pub(super) fn replaces(&self, other: &Self) -> bool {
         self.target == other.target && self.level == other.level

@@ -1,0 +1,144 @@
+//! What leaks: memory of a stack, or reserved memory that nothing uses.
+
+use std::cmp::Reverse;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use ptmem_base::units::approximate;
+use ptmem_snapshot::snapshot::StackId;
+use ptmem_trace::profile::{Bucket, Held};
+use ptmem_trace::stack::{GroupBy, Grouper, Label, More};
+
+use super::options::share;
+
+/// The memory that a leak holds; each has a limit of its own.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Default,
+    serde::Serialize,
+    strum::EnumIter,
+    strum::EnumString,
+    strum::IntoStaticStr,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum LeakMetric {
+    /// Allocated bytes.
+    #[default]
+    Allocated,
+    /// Reserved bytes that are not active.
+    Fragmentation,
+    /// Allocated bytes that only reference cycles hold.
+    Cycles,
+}
+
+impl LeakMetric {
+    /// The heading of the table of those that grow.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Allocated => "what leaks",
+            Self::Fragmentation => "reserved memory that nothing uses",
+            Self::Cycles => "held by reference cycles until Python's garbage collector runs",
+        }
+    }
+}
+
+/// A stack that leaks.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Leak {
+    /// The memory that it holds.
+    pub metric: LeakMetric,
+    /// Its name.
+    pub label: String,
+    /// Its key in comparisons.
+    pub key: String,
+    /// Set where the stack is not known.
+    pub bucket: Option<Bucket>,
+    /// The stack that leaks most of those that are compared as one.
+    pub stack: Option<StackId>,
+    /// The names of the others of those, without those of the same name, as many as people read. Of stacks that grow only
+    /// together: those that grew most.
+    pub also: Vec<String>,
+    /// How many lines or operators it sums beside the one that it is named after.
+    pub more: More,
+    /// Bytes that it gained in the steps that count.
+    pub bytes: i128,
+    /// Blocks that it gained in the steps that count.
+    pub blocks: i128,
+    /// Bytes that it gains per snapshot or step.
+    pub bytes_per_step: i128,
+    /// The snapshot after which it began to grow; `None` where it grew from the beginning.
+    pub since: Option<String>,
+    /// The number of steps that count in which it grew.
+    pub grew: usize,
+    /// Number of steps that count.
+    pub judged: usize,
+    /// Bytes and blocks that it holds at the end.
+    pub end: Held,
+    /// A digest of the proportion in which it gained blocks in the steps that count; `None` if it gained none.
+    pub rounds: Option<u64>,
+    /// Bytes at the end of each snapshot that counts; of steps, those that they and the ones before left behind.
+    pub course: Vec<u64>,
+}
+
+impl Leak {
+    /// The share of the steps that count in which it grew, from 0 to 1.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        share(self.grew, self.judged)
+    }
+
+    /// Blocks that it gains per snapshot or step, with one decimal where they are not whole.
+    #[must_use]
+    pub fn blocks_per_step(&self) -> String {
+        let blocks = approximate(self.blocks) / approximate(self.judged.max(1) as u64);
+        if blocks.fract() == 0.0 { format!("{blocks}") } else { format!("{blocks:.1}") }
+    }
+}
+
+/// A digest of numbers, divided by their greatest common divisor; `None` if all are 0.
+pub(super) fn proportion(numbers: &[i128]) -> Option<u64> {
+    let divisor = numbers.iter().fold(0, |divisor, number| greatest_common_divisor(divisor, number.abs()));
+    let mut digest = DefaultHasher::new();
+    numbers.iter().for_each(|number| number.checked_div(divisor).hash(&mut digest));
+    (divisor > 0).then(|| digest.finish())
+}
+
+fn greatest_common_divisor(a: i128, b: i128) -> i128 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+/// Puts the fastest first, and equal ones in an order that is always the same.
+pub(super) fn sort(leaks: &mut [Leak]) {
+    leaks.sort_by_cached_key(|leak| (Reverse(leak.bytes_per_step), leak.label.clone(), leak.key.clone()));
+}
+
+/// Names of one leak that are listed beside the first.
+pub(super) const MOST_NAMES: usize = 4;
+
+/// The label of reserved memory that nothing uses.
+pub(super) const FRAGMENTATION: &str = "<fragmentation>";
+
+impl Leak {
+    /// The same leak with the stacks that leak as one, the largest first. Those of a tag go by its name.
+    pub(super) fn of_stacks(self, grouper: &Grouper<'_>, stacks: &[StackId]) -> Self {
+        let named = if grouper.by().is_tag() { &[] } else { stacks };
+        let mut labels: Vec<String> = Vec::new();
+        for label in named.iter().map(|&stack| grouper.label(stack)) {
+            if labels.len() <= MOST_NAMES && !labels.contains(&label) {
+                labels.push(label);
+            }
+        }
+        let by_stack = named.iter().filter(|_| grouper.by() == GroupBy::Stack);
+        let parts: Vec<Label> = by_stack.map(|&stack| grouper.code().label_parts(stack)).collect();
+        let also = labels.split_off(labels.len().min(1));
+        Self { stack: stacks.first().copied(), also, more: More::of(parts.iter()), ..self }
+    }
+}

@@ -1,0 +1,79 @@
+//! The events of a history.
+
+use ptmem_base::text::cut;
+
+use super::tables::{StackId, Tables, TagsId};
+
+/// One entry of a device trace, in 32 bytes because a snapshot holds millions.
+#[derive(Debug, Clone, Copy)]
+pub struct Event {
+    /// Address; for [`Action::Oom`] the free bytes of the device instead (`device_free`).
+    pub addr: u64,
+    /// Bytes; the meaning depends on the action.
+    pub size: u64,
+    /// Microseconds since the Unix epoch; [`Event::NO_TIME`] before release 2.2.
+    pub time_us: i64,
+    /// The captured stack; `None` where there is no `frames` key.
+    pub stack: Option<StackId>,
+    /// Tags, which rarely change from one event to the next.
+    pub tags: TagsId,
+    /// The action.
+    pub action: Action,
+}
+
+impl Event {
+    /// In [`Event::time_us`]: the release wrote no times.
+    pub const NO_TIME: i64 = i64::MIN;
+
+    /// One of which no key was read.
+    pub(super) fn empty(tags: TagsId) -> Self {
+        Self { addr: 0, size: 0, time_us: Self::NO_TIME, stack: None, tags, action: Action::Snapshot }
+    }
+
+    /// The name of the action in the file, at most 64 bytes of it.
+    #[must_use]
+    pub fn action_name<'t>(&self, tables: &'t Tables) -> &'t str {
+        match self.action {
+            Action::Other => tables.tags(self.tags).action.map_or("", |name| cut(tables.string(name), 64)),
+            known => known.into(),
+        }
+    }
+
+    /// The time, where the release wrote one.
+    #[must_use]
+    pub fn time(&self) -> Option<i64> {
+        (self.time_us != Self::NO_TIME).then_some(self.time_us)
+    }
+}
+
+/// The action of an [`Event`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::EnumIter, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum Action {
+    /// A block was handed out; size: bytes requested.
+    Alloc,
+    /// A tensor gave its block back.
+    FreeRequested,
+    /// The block became reusable.
+    FreeCompleted,
+    /// `cudaMalloc`.
+    SegmentAlloc,
+    /// `cudaFree`.
+    SegmentFree,
+    /// Part of an expandable segment was mapped.
+    SegmentMap,
+    /// Part of an expandable segment was unmapped, possibly of an earlier map.
+    SegmentUnmap,
+    /// A snapshot was taken; size: active bytes at that moment.
+    Snapshot,
+    /// An allocation failed; size: bytes that it would have occupied.
+    Oom,
+    /// Anything else; skipped. Its name is in [`super::Tags::action`].
+    #[strum(disabled)]
+    Other,
+}
+
+impl Action {
+    /// The number of actions.
+    pub const COUNT: usize = Self::Other as usize + 1;
+}

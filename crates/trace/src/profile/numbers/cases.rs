@@ -1,0 +1,225 @@
+//! The figures of devices and of cases, and profiles of them.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use indexmap::IndexMap;
+use ptmem_base::device::DeviceId;
+use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_base::text::{cut, printable};
+use ptmem_snapshot::snapshot::RunFacts;
+
+use super::bytes::Stated;
+use super::error::NumbersError;
+use super::key::Stage;
+use crate::profile::measure::remarks;
+use crate::profile::{DeviceProfile, HistoryKind, Profile, ReadOptions, Serving, Source, StatedFigure};
+use crate::replay::{Checks, Counter, Figures, Fragmentation};
+use crate::trace::Measure;
+
+/// Maximum number of cases of a file.
+pub const MOST_CASES: usize = 16_384;
+
+/// Maximum number of devices of a case: no host has more.
+pub const MOST_DEVICES: usize = 1_024;
+
+/// Names that an error lists.
+const MOST_NAMES: usize = 8;
+
+/// The figures of a device, by counter and point.
+#[derive(Debug, Default)]
+pub(super) struct DeviceNumbers {
+    pub(super) figures: [[Option<u64>; 2]; 4],
+    /// What a server stated.
+    pub(super) serving: BTreeMap<Serving, StatedFigure>,
+    /// True if a figure is named, whether or not its value is known.
+    pub(super) is_stated: bool,
+}
+
+impl DeviceNumbers {
+    pub(super) fn set(
+        &mut self,
+        (measure, stage): (Measure, Stage),
+        stated: Stated,
+        place: impl Fn() -> String,
+    ) -> Result<(), NumbersError> {
+        self.is_stated = true;
+        let figure = &mut self.figures[measure as usize][stage as usize];
+        *figure = agreed(*figure, stated, place)?;
+        Ok(())
+    }
+
+    /// Sets what a server stated.
+    pub(super) fn state(
+        &mut self,
+        figure: Serving,
+        stated: Stated,
+        place: impl Fn() -> String,
+    ) -> Result<(), NumbersError> {
+        self.is_stated = true;
+        let known = self.serving.get(&figure).map(|stated| stated.value);
+        let value = agreed(known, stated, place)?;
+        self.serving.extend(value.map(|value| (figure, StatedFigure { value, line: None })));
+        Ok(())
+    }
+
+    /// Refuses a counter that ends above its peak.
+    fn verify(&self, place: &str) -> Result<(), NumbersError> {
+        for measure in Measure::ALL {
+            if let [Some(peak), Some(end)] = self.figures[measure as usize]
+                && end > peak
+            {
+                return Err(NumbersError::AbovePeak { place: place.to_owned(), measure: measure.into(), end, peak });
+            }
+        }
+        Ok(())
+    }
+
+    fn counter(&self, measure: Measure) -> Counter {
+        let [peak, end] = self.figures[measure as usize];
+        // Known figures are exact.
+        Counter { peak, end, baseline_error: Some(0), peak_error: Some(0), ..Counter::default() }
+    }
+
+    fn profile(&self, device: DeviceId) -> DeviceProfile {
+        let [_, end_of_active] = self.figures[Measure::Active as usize];
+        let [_, end_of_reserved] = self.figures[Measure::Reserved as usize];
+        let unused = end_of_reserved.zip(end_of_active).map(|(reserved, active)| reserved.saturating_sub(active));
+        let figures = Figures {
+            history: HistoryKind::NumbersOnly,
+            allocated: self.counter(Measure::Allocated),
+            active: self.counter(Measure::Active),
+            requested: self.counter(Measure::Requested),
+            reserved: self.counter(Measure::Reserved),
+            fragmentation: Fragmentation { peak: None, end: unused },
+            checks: Checks { end_matches: true, ..Checks::default() },
+            ..Figures::default()
+        };
+        DeviceProfile { device, figures, ..DeviceProfile::default() }
+    }
+}
+
+/// A figure that is known perhaps, and stated again.
+fn agreed(known: Option<u64>, stated: Stated, place: impl Fn() -> String) -> Result<Option<u64>, NumbersError> {
+    match (stated, known) {
+        (Err(found), _) => Err(NumbersError::NotBytes { place: place(), found: printable(cut(&found, 64)) }),
+        (Ok(Some(found)), Some(other)) if found != other => Err(NumbersError::Differ { place: place(), found, other }),
+        (Ok(found), known) => Ok(found.or(known)),
+    }
+}
+
+/// The figures of a case: its own, or those of devices.
+#[derive(Debug, Default)]
+pub(super) struct Case {
+    /// The only device, without a name.
+    pub(super) own: DeviceNumbers,
+    /// Devices, with the names that they have in the input.
+    pub(super) devices: BTreeMap<DeviceId, (String, DeviceNumbers)>,
+}
+
+/// The cases of an input by their names. The only one has an empty name where it is the whole input.
+#[derive(Debug, Default)]
+pub struct Cases {
+    pub(super) all: IndexMap<String, Case>,
+    /// Facts that the recorder states about the run.
+    pub(super) run: Option<RunFacts>,
+}
+
+impl Case {
+    /// Refuses figures that contradict each other.
+    pub(super) fn verify(&self, name: &str) -> Result<(), NumbersError> {
+        let place = if name.is_empty() { String::new() } else { printable(cut(name, 64)) + ": " };
+        if self.own.is_stated && !self.devices.is_empty() {
+            return Err(NumbersError::Mixed(place, "figures", "devices"));
+        }
+        self.own.verify(&place)?;
+        self.devices
+            .values()
+            .try_for_each(|(device, numbers)| numbers.verify(&format!("{place}{}: ", printable(cut(device, 64)))))
+    }
+
+    /// The figures of a device.
+    pub(super) fn device(&mut self, device: DeviceId, name: &str) -> Result<&mut DeviceNumbers, NumbersError> {
+        let is_full = self.devices.len() == MOST_DEVICES;
+        match self.devices.entry(device) {
+            Entry::Occupied(known) if known.get().0 != name => Err(NumbersError::Twice(printable(cut(name, 64)))),
+            Entry::Occupied(known) => Ok(&mut known.into_mut().1),
+            Entry::Vacant(_) if is_full => Err(NumbersError::TooMany { most: MOST_DEVICES, kind: "devices" }),
+            Entry::Vacant(new) => Ok(&mut new.insert((name.to_owned(), DeviceNumbers::default())).1),
+        }
+    }
+
+    /// What a server stated, the worst of all devices.
+    fn serving(&self) -> BTreeMap<Serving, StatedFigure> {
+        let mut serving = self.own.serving.clone();
+        let of_devices = self.devices.values().flat_map(|(_, numbers)| &numbers.serving);
+        of_devices.for_each(|(&figure, stated)| stated.add_to(&mut serving, figure));
+        serving
+    }
+
+    fn profiles(&self) -> Vec<DeviceProfile> {
+        if self.devices.is_empty() {
+            return vec![self.own.profile(DeviceId::FIRST)];
+        }
+        self.devices.iter().map(|(&device, (_, numbers))| numbers.profile(device)).collect()
+    }
+}
+
+impl Cases {
+    /// True if the input does not contain a figure.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The names of several cases; none where the input is a single one without a name.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.all.keys().map(String::as_str).filter(|name| !name.is_empty())
+    }
+
+    /// The case of a name.
+    pub(super) fn case(&mut self, name: &str) -> Result<&mut Case, NumbersError> {
+        if self.all.len() == MOST_CASES && !self.all.contains_key(name) {
+            return Err(NumbersError::TooMany { most: MOST_CASES, kind: "cases" });
+        }
+        Ok(self.all.entry(name.to_owned()).or_default())
+    }
+
+    /// The names of cases, of which an error lists some.
+    fn listed(&self) -> String {
+        let names: Vec<String> = self.all.keys().take(MOST_NAMES).map(|name| printable(cut(name, 64))).collect();
+        names.join(", ") + if self.all.len() > MOST_NAMES { ", …" } else { "" }
+    }
+
+    /// The profile of the requested case, or of the only one.
+    ///
+    /// # Errors
+    /// If there are several and none is requested, or not this one.
+    pub(in crate::profile) fn profile(&self, source: Source, options: ReadOptions) -> Result<Profile, NumbersError> {
+        let case = match (options.case.as_deref(), self.all.first()) {
+            (None, Some((_, only))) if self.all.len() == 1 => only,
+            (None, _) => return Err(NumbersError::Several(self.listed())),
+            (Some(asked), _) => self
+                .all
+                .get(asked)
+                .ok_or_else(|| NumbersError::NoCase { asked: printable(cut(asked, 64)), known: self.listed() })?,
+        };
+        let mut diagnostics =
+            self.run.as_ref().map(|run| remarks(run, &options.rules.known_guesses)).unwrap_or_default();
+        let message =
+            "it holds only figures: stacks, phases and a history need a recording, as ptmem_gate.record() makes";
+        diagnostics.push(Diagnostic::new(Code::NumbersOnly, None, message));
+        let mut profile = Profile {
+            source,
+            options,
+            devices: case.profiles(),
+            serving: case.serving(),
+            run: self.run.clone(),
+            diagnostics,
+            ..Profile::default()
+        };
+        let impossible = profile.impossible_figures();
+        profile.diagnostics.extend(impossible);
+        Ok(profile)
+    }
+}
