@@ -185,7 +185,6 @@ fn no_more_than_three_files_form_a_circle() {
     }
 }
 
-/// A leaf goes with its folder and its two lines in the list: nothing else names its module.
 /// The name that a line declares, if it declares a type.
 fn declared(line: &str) -> Option<&str> {
     let line = line.trim_start();
@@ -217,6 +216,7 @@ fn every_type_has_a_name_of_its_own() {
     assert_eq!(repeated, IN_TWO_PLACES, "{places:#?}");
 }
 
+/// A leaf goes with its folder and its two lines in the list: nothing else names its module.
 #[test]
 fn a_leaf_is_named_by_its_folder_and_two_lines_alone() {
     let folders = std::fs::read_dir(root().join("src/leaves")).unwrap().map(|entry| entry.unwrap().path());
