@@ -19,7 +19,7 @@ use super::super::exit::exit_code;
 use super::super::git::Repository;
 use super::super::output::{self, Output};
 use super::super::place::StartFolder;
-use super::super::recorder::{Failure, Recorded};
+use super::super::recorder::{Failure, Made, Recorded};
 use super::super::report::report_options;
 use super::super::words::many;
 use super::super::{leak, profile, ranks, surroundings};
@@ -414,7 +414,7 @@ fn first_file(path: &Path) -> Result<PathBuf> {
 
 /// The recording of a side that must have one.
 pub(super) fn required(
-    attempt: std::result::Result<Recorded, Failure>,
+    attempt: Made,
     recordings: &Recordings,
     name: &str,
     failed_before: Option<&Failure>,

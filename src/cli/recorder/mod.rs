@@ -163,8 +163,11 @@ pub(crate) struct Recorded {
     pub(crate) is_whole: bool,
 }
 
-/// The recording, or the reason why there is none; an error where nothing at all can be recorded.
-pub(crate) type Attempt = Result<Result<Recorded, Failure>>;
+/// The recording, or the reason why there is none.
+pub(crate) type Made = std::result::Result<Recorded, Failure>;
+
+/// A recording or its failure; an error where nothing at all can be recorded.
+pub(crate) type Attempt = Result<Made>;
 
 /// Beginnings of the names of variables on which a run may depend.
 const RELEVANT: [&str; 8] = ["CUDA", "NCCL", "PYTORCH", "TORCH", "PYTHON", "PATH", "VIRTUAL_ENV", "CONDA"];

@@ -16,7 +16,7 @@ use crate::cli::checkout::own_packages;
 use crate::cli::git::{self, Repository, git};
 use crate::cli::place::StartFolder;
 use crate::cli::recorder::tree::Worktree;
-use crate::cli::recorder::{Attempt, Candidate, Failure, InProgress, Program, Recorded, Recorder};
+use crate::cli::recorder::{Attempt, Candidate, Failure, InProgress, Made, Program, Recorder};
 use crate::leaves::search::{Answer, Asked, Candidates};
 
 /// The worktree in which commits are recorded.
@@ -166,7 +166,7 @@ impl Recordable for Commits {
         is_alone: bool,
         recorder: &Recorder,
         program: Program<'_>,
-    ) -> Result<Option<Result<Recorded, Failure>>> {
+    ) -> Result<Option<Made>> {
         let (Some(former), Some(path)) = (&edit.path.before, &edit.path.after) else { return Ok(None) };
         let file = recorder.place(TREE).join(path);
         let folder = self.check_out(&found.bad, recorder)?;

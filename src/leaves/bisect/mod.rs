@@ -22,7 +22,7 @@ use crate::cli::exit::exit_code;
 use crate::cli::output::{self, Output};
 use crate::cli::place::StartFolder;
 use crate::cli::recorder::{
-    Attempt, Candidate, Failure, InProgress, Program, RecordArguments, Recorded, Recorder, own_files, python_of,
+    Attempt, Candidate, Failure, InProgress, Made, Program, RecordArguments, Recorder, own_files, python_of,
 };
 use crate::cli::report::report_options;
 use crate::leaves::search::{Answer, Asked, Candidates, search};
@@ -95,7 +95,7 @@ pub(super) trait Recordable: Candidates {
         _: bool,
         _: &Recorder,
         _: Program<'_>,
-    ) -> Result<Option<Result<Recorded, Failure>>> {
+    ) -> Result<Option<Made>> {
         Ok(None)
     }
 }
