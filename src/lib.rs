@@ -47,11 +47,11 @@
 //!
 //! # Stages
 //!
-//! Data flows one way. Each stage is a module with one input and one output type, and imports none to its right. The
-//! compiler enforces this, because they are in crates of their own:
+//! Data flows one way. Each stage is a module with one input and one output type, and imports none to its right: the
+//! compiler enforces this between crates, a test within them.
 //!
 //! ```text
-//! bytes -> input -> pickle -> snapshot -> replay -> phase -> profile -> align -> diff -> leak -> verdict -> report
+//! bytes -> input -> pickle -> snapshot -> phase -> tags -> replay -> profile -> align -> diff -> leak -> verdict -> report
 //! ```
 //!
 //! The modules below are those whose types appear in results and options. Others are public for the command line, the tests

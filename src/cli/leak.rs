@@ -13,7 +13,7 @@ use ptmem::leak::{self, LeakOptions, Search, WantedSteps};
 use ptmem::pattern::Pattern;
 use ptmem::profile::ReadOptions;
 use ptmem::units::parse_size;
-use ptmem::verdict::{self, GateNode, JudgedSearch, LeakGate, LeakLimit, LeakLimits, Rank};
+use ptmem::verdict::{self, GateNode, JudgedSearch, LeakGate, LeakLimit, LeakLimits, Limits, Rank};
 
 use super::args::{ConfigArguments, DeviceArguments, GroupingArguments, Trust, ViewArguments, heading, value};
 use super::output::{self, Output};
@@ -163,16 +163,12 @@ impl LeakRequest {
 pub(super) fn judged(
     snapshots: &[PathBuf],
     reading: ReadOptions,
-    config: &Config,
-    strict: bool,
+    limits: &Limits,
     jobs: Option<NonZeroUsize>,
 ) -> Result<LeakGate> {
-    let options = LeakOptions {
-        reading,
-        device_memory: config.limits.memory(),
-        allow_oom: config.limits.allow_oom.unwrap_or_default(),
-        ..LeakOptions::default()
-    };
+    let (device_memory, allow_oom) = (limits.memory(), limits.allow_oom.unwrap_or_default());
+    let options = LeakOptions { reading, device_memory, allow_oom, ..LeakOptions::default() };
+    let strict = limits.strict.unwrap_or_default();
     LeakRequest { options, order: None, limits: LeakLimits::default(), strict, jobs }.search(&runs(snapshots)?)
 }
 

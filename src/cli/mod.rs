@@ -1,5 +1,5 @@
-//! Arguments, reading inputs, output, exit code: the only place that touches files, environment or
-//! terminal. Every command is a file.
+//! Arguments, reading inputs, output, exit code. Here and in the leaves alone, files, environment and terminal are touched.
+//! Every command is a file or a folder.
 
 // What only commands that record use, which need simulated GPUs.
 #![cfg_attr(not(feature = "simulate"), allow(dead_code, unused_imports))]

@@ -287,6 +287,27 @@ fn a_comparison_without_limits_names_what_grew_beside_the_peak() {
 }
 
 #[test]
+fn of_devices_that_grew_alike_the_first_is_named() {
+    let both = |mib: u64| {
+        let events = || vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, mib * MIB)];
+        read(vec![segment(0, mib * MIB), segment(1, mib * MIB)], vec![events(), events()])
+    };
+    let judged = judge_diff(&compare(both(1), both(3)), &Thresholds::default());
+    assert_reads!(judged.headline().to_string() => str!["PASS nothing was gated (no limit was given): device 0: peak grew 2.00 MiB (+200.0 %), most by main (train.py:7) (+2.00 MiB)"]);
+}
+
+#[test]
+fn a_limit_that_only_warns_keeps_nobody_from_agreeing_to_growth() {
+    let fails_alone = |strict| {
+        let mut limits = Thresholds { strict, ..growth(&["5%"]) };
+        // No stack has this name, so the check is inconclusive.
+        limits.growth.push(GrowthLimit::parse("stack:nowhere*=1MiB", Level::Warn).unwrap());
+        judge_diff(&compare(allocating(1, vec![]), allocating(3, vec![])), &limits).fails_by_change_alone()
+    };
+    assert_eq!([false, true].map(fails_alone), [true, false]);
+}
+
+#[test]
 fn a_pass_tells_what_grew_beside_the_limits() {
     let judged = |before: u64, after: u64, limits: &[&str]| {
         told(&judge_diff(&compare(ending_with(before), ending_with(after)), &growth(limits)))

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::fixtures::folder;
-use crate::support::tool::{git, text};
+use crate::support::tool::{git, ptmem, text};
 
 /// A repository with eight commits, of which the fifth makes memory grow and the sixth cannot be run. None can where
 /// another has compiled.
@@ -243,6 +243,21 @@ fn mistakes_end_with_what_to_do() {
         let output = history.run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn releases_that_pip_does_not_list_are_no_ends() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let python = folder.path().join("python");
+    fs::write(&python, "#!/bin/sh\necho 'Available versions: 1.17.0, 1.16.0, 1.15.0'\n").unwrap();
+    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+    for range in ["six==1.14..1.17", "six==1.15..1.18"] {
+        let python = python.to_str().unwrap();
+        let output = ptmem(folder.path(), &["bisect", range, "--max-growth", "5%", "--", python, "train.py"]);
+        assert_eq!(output.status.code(), Some(2));
+        assert_reads!(text(&output.stderr) => str!["error: [..]: pip lists 1.15.0 to 1.17.0 of these for this Python; expected releases that it lists"]);
     }
 }
 

@@ -356,8 +356,8 @@ def gpu_of(torch: Any) -> Any:
 def snapshot_of(torch: Any) -> Any:
     """PyTorch's own snapshot.
 
-    To name Python frames, PyTorch asks whether it has `torch._inductor`, which imports its compiler for the question, and
-    takes seconds. A program that did not import it has no compiled code to name.
+    To name Python frames, PyTorch asks whether it has `torch._inductor`, which imports its compiler for the question:
+    seconds. A program that did not import it has no compiled code to name.
     https://github.com/pytorch/pytorch/blob/main/torch/csrc/profiler/python/combined_traceback.cpp
     """
     is_hidden = vars(torch).setdefault("_inductor", None) is None

@@ -334,9 +334,9 @@ impl Gates<'_> {
         let paths: Vec<PathBuf> = paths.iter().map(|path| self.path(path)).collect();
         let view = &self.arguments.view;
         let reading = GroupingArguments::default().reading(&self.loaded.config);
-        let reading = ReadOptions { ignore: self.limits(gate).ignore.unwrap_or_default(), ..reading };
-        let strict = self.arguments.limits().over(&self.loaded.config.limits).strict.unwrap_or_default();
-        leak::judged(&paths, reading, &self.loaded.config, strict, view.jobs).map(AloneResult::Leaks)
+        let limits = self.limits(gate);
+        let reading = ReadOptions { ignore: limits.ignore.clone().unwrap_or_default(), ..reading };
+        leak::judged(&paths, reading, &limits, view.jobs).map(AloneResult::Leaks)
     }
 
     /// Records the working tree alone, and keeps the profile of each gate for the trend.

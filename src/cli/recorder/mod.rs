@@ -333,7 +333,8 @@ pub(crate) fn python_of(command: &[OsString]) -> OsString {
 
 /// Adds what a recording depends on beside its code: this program, the packages of a Python, and variables.
 pub(crate) fn hash_environment(python: &OsStr, key: &mut DefaultHasher) {
-    env!("CARGO_PKG_VERSION").hash(key);
+    // This build: a version has many before its release.
+    (env!("CARGO_PKG_VERSION"), ptmem_simulate::LIBRARY, ptmem_simulate::PYTHON).hash(key);
     let mut variables: Vec<_> = env::vars_os().collect();
     variables.retain(|(name, _)| RELEVANT.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)));
     variables.sort();

@@ -26,8 +26,9 @@ struct ReleaseNumbers(Vec<u64>, u64);
 
 impl ReleaseNumbers {
     fn of(text: &str) -> Option<Self> {
-        let (numbers, post) = text.split_once(".post").unwrap_or((text, "0"));
-        let numbers = numbers.split('+').next()?.split('.').map(|part| part.parse().ok());
+        let public = text.split('+').next()?;
+        let (numbers, post) = public.split_once(".post").unwrap_or((public, "0"));
+        let numbers = numbers.split('.').map(|part| part.parse().ok());
         let mut numbers: Vec<u64> = numbers.collect::<Option<_>>()?;
         while numbers.last() == Some(&0) {
             numbers.pop();
@@ -55,10 +56,16 @@ impl Releases {
             .filter(|(version, _)| *version >= good && *version <= bad)
             .collect();
         versions.sort_by(|a, b| a.0.cmp(&b.0));
-        let versions: Vec<String> = versions.into_iter().map(|(_, text)| text).collect();
         if versions.len() < 2 {
             bail!("{package}=={range}: {} of its releases are between these; {expected}", versions.len());
         }
+        if versions[0].0 != good || versions[versions.len() - 1].0 != bad {
+            let [first, last] = [&versions[0].1, &versions[versions.len() - 1].1];
+            bail!(
+                "{package}=={range}: pip lists {first} to {last} of these for this Python; expected releases that it lists"
+            );
+        }
+        let versions: Vec<String> = versions.into_iter().map(|(_, text)| text).collect();
         Ok(Self { package: package.to_owned(), python, versions })
     }
 
@@ -148,6 +155,7 @@ mod tests {
         let order = ["4.9", "4.36.0", "4.36.1", "4.36.1.post1", "4.40"].map(|text| ReleaseNumbers::of(text).unwrap());
         assert!(order.is_sorted(), "{order:?}");
         assert_eq!(ReleaseNumbers::of("4.36"), ReleaseNumbers::of("4.36.0"));
+        assert_eq!(ReleaseNumbers::of("2.1.post1+cu121"), ReleaseNumbers::of("2.1.post1"));
         assert_eq!(ReleaseNumbers::of("2.0rc1"), None);
     }
 }

@@ -330,6 +330,11 @@ mod tests {
         let two = format!("def g():\n    return 1\n\n{CODE}");
         let moved = format!("{CODE}\ndef g():\n    return 1\n");
         assert_eq!(edits(&two, &moved), [""; 0]);
+        // Only of definitions the order does not matter.
+        let method = format!("async {}", &two[..two.find("import").unwrap()]);
+        assert_eq!(edits(&format!("{method}{CODE}"), &format!("{CODE}\n{method}")), [""; 0]);
+        let block = "async with a:\n    f()\n";
+        assert_ne!(edits(&format!("{block}{CODE}"), &format!("{CODE}{block}")), [""; 0]);
         // Another function of the same shape is not a new name of this one.
         assert_eq!(edits("x = nn.ReLU()\n", "x = nn.GELU()\n"), ["+1 x = nn.GELU() in <module>"]);
         assert_eq!(edits("x = 1\ny = 2\nf(x)\n", "x = 1\ny = 2\nf(y)\n"), ["+3 f(y) in <module>"]);

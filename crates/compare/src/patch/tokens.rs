@@ -99,7 +99,6 @@ fn tokens(text: &str) -> Vec<&str> {
             _ => tokens.push(&text[from..at]),
         }
     }
-    // An empty string is a token, too.
     tokens
 }
 
@@ -137,12 +136,12 @@ impl Statement<'_> {
 
     /// True for what a function or class begins with, and for imports: their order does not matter.
     pub(super) fn may_move(&self) -> bool {
-        matches!(self.tokens.first(), Some(&("def" | "class" | "@" | "import" | "from" | "async")))
+        self.is_definition() || self.is_import()
     }
 
     /// True if a function, method or class begins with it.
     pub(super) fn is_definition(&self) -> bool {
-        matches!(self.tokens.first(), Some(&("def" | "class" | "@" | "async")))
+        matches!(self.tokens[..], ["def" | "class" | "@", ..] | ["async", "def", ..])
     }
 
     pub(super) fn is_import(&self) -> bool {

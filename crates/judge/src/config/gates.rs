@@ -4,7 +4,7 @@ use ptmem_base::text::did_you_mean;
 
 use super::file::FileGate;
 use super::{Config, ConfigError};
-use crate::verdict::Limits;
+use crate::verdict::{Level, Limits};
 
 /// A gate: recordings with limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +33,17 @@ pub enum GateSource {
     Snapshot(String),
     /// Snapshots in which nothing may leak.
     Leak(Vec<String>),
+}
+
+impl GateSource {
+    /// What a gate of it does.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Recorded(_) | Self::Files { .. } => "a comparison",
+            Self::Snapshot(_) => "a gate of one 'snapshot'",
+            Self::Leak(_) => "a search for leaks",
+        }
+    }
 }
 
 /// How a commit is recorded.
@@ -134,9 +145,34 @@ pub(super) fn gate(name: &str, mut read: FileGate) -> Result<GateRules, ConfigEr
         return Err(ConfigError(format!("[gate.\"{}\"]: {expected}", name.escape_debug())));
     }
     let limits = read.take_limits();
-    let broken_base = read.broken_base.take().map(|what| what.0);
-    let source = source(read).map_err(|wrong| ConfigError(format!("[gate.{name}] {wrong}")))?;
+    let broken_base = read.broken_base.as_ref().map(|what| what.0);
+    let source = source(read).and_then(|source| match unused_limit(&source, &limits) {
+        Some(key) => Err(format!("has '{key}', which {} does not use", source.name())),
+        None => Ok(source),
+    });
+    let source = source.map_err(|wrong| ConfigError(format!("[gate.{name}] {wrong}")))?;
     Ok(GateRules { source, limits, broken_base })
+}
+
+/// The first key of limits that has no effect on a source.
+fn unused_limit(source: &GateSource, limits: &Limits) -> Option<&'static str> {
+    let of_growth = |level| limits.growth.iter().any(|limit| limit.level == level);
+    let of_comparisons = [
+        ("max-growth", of_growth(Level::Fail)),
+        ("warn-growth", of_growth(Level::Warn)),
+        ("beside-workspaces", limits.beside_workspaces.is_some()),
+    ];
+    let of_figures = [
+        ("max", !limits.maximum.is_empty()),
+        ("min-headroom", limits.min_headroom.is_some()),
+        ("min-delta", limits.min_delta.is_some()),
+        ("allow-partial", limits.allow_partial.is_some()),
+    ];
+    let is_leak = matches!(source, GateSource::Leak(_));
+    let compares = matches!(source, GateSource::Recorded(_) | GateSource::Files { .. });
+    let of_comparisons = of_comparisons.iter().filter(|_| !compares);
+    let unused = of_comparisons.chain(of_figures.iter().filter(|_| is_leak));
+    unused.into_iter().find(|(_, is_there)| *is_there).map(|(key, _)| *key)
 }
 
 fn source(read: FileGate) -> Result<GateSource, String> {
@@ -254,6 +290,14 @@ mod tests {
             ("[gate.a]\nrecord = 'x'\nsnapshot = 'y'", "needs either"),
             ("[gate.a]\nbefore = 'x'", "needs both 'before' and 'after'"),
             ("[gate.a]\nsnapshot = 'y'\nsteps = '3'", "has 'steps', which needs 'record'"),
+            ("[gate.a]\nleak = 'y'\nbroken-base = 'pass'", "has 'broken-base', which needs 'record'"),
+            (
+                "[gate.a]\nsnapshot = 'y'\nmax-growth = '5%'",
+                "has 'max-growth', which a gate of one 'snapshot' does not use",
+            ),
+            ("[gate.a]\nsnapshot = 'y'\nwarn-growth = '5%'", "has 'warn-growth'"),
+            ("[gate.a]\nleak = 'y'\nmax = '5GiB'", "has 'max', which a search for leaks does not use"),
+            ("[gate.a]\nleak = 'y'\nmin-headroom = '5GiB'", "has 'min-headroom'"),
             ("[gate.a]\nrecord = ' '", "a 'record' that is not empty"),
             ("[gate.a]\nrecord = 'x'\npython = '3.9'", "needs 'install'"),
             ("[gate.a]\nrecord = 'x'\nranks = 8\ngpu = 'real'", "needs a simulated 'gpu'"),

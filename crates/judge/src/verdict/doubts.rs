@@ -30,19 +30,35 @@ enum Doubtful {
     NotExceeded,
 }
 
+/// Applies all doubts about a comparison: memory of supposed sizes, counters that cannot be, then the runs as a whole.
+pub(super) fn apply_to_diff(diff: &Diff, thresholds: &Thresholds, checks: &mut [Check]) {
+    let Sides { before, after } = &diff.profiles;
+    apply_supposed_sizes(diff, thresholds, checks);
+    apply_impossible(&[(Side::Before, before), (Side::After, after)], checks);
+    apply(of_diff(diff), checks);
+}
+
+/// Applies all doubts about one snapshot under absolute limits.
+pub(super) fn apply_to_profile(profile: &Profile, checks: &mut [Check]) {
+    apply_impossible(&[(Side::After, profile)], checks);
+    apply(of_run(failure(profile)).into_iter().chain(ignores_otherwise(profile, "snapshot", Doubtful::All)), checks);
+}
+
+/// Makes the checks inconclusive that are doubtful.
+pub(super) fn apply(doubts: impl IntoIterator<Item = RunDoubt>, checks: &mut [Check]) {
+    for doubt in doubts {
+        checks.iter_mut().for_each(|check| doubt.apply(check));
+    }
+}
+
 /// The doubts about a comparison: both sides ran the same code, one program differs from run to run, a side is not a whole run, or
 /// phases to ignore are not left out.
-pub(super) fn of_diff(diff: &Diff) -> impl Iterator<Item = RunDoubt> {
+fn of_diff(diff: &Diff) -> impl Iterator<Item = RunDoubt> {
     let Sides { before, after } = &diff.profiles;
     let ignoring =
         [ignores_otherwise(before, "before", Doubtful::Growth), ignores_otherwise(after, "after", Doubtful::All)];
     let of_runs = [same_code(diff), not_repeatable(diff), after_is_partial(diff), before_is_partial(diff)];
     of_runs.into_iter().chain(ignoring).flatten()
-}
-
-/// The doubts about one snapshot under absolute limits.
-pub(super) fn of_profile(profile: &Profile) -> impl Iterator<Item = RunDoubt> {
-    of_run(failure(profile)).into_iter().chain(ignores_otherwise(profile, "snapshot", Doubtful::All))
 }
 
 /// The doubt about a run under absolute limits, or about a search for leaks.
@@ -65,7 +81,7 @@ fn not_repeatable(diff: &Diff) -> Option<RunDoubt> {
 }
 
 /// Makes checks inconclusive that rows could decide whose sizes simulated GPUs supposed, not the same ones on both sides.
-pub(super) fn apply_supposed_sizes(diff: &Diff, thresholds: &Thresholds, checks: &mut [Check]) {
+fn apply_supposed_sizes(diff: &Diff, thresholds: &Thresholds, checks: &mut [Check]) {
     let mut rows = diff.devices.iter().flat_map(|device| &device.rows);
     // As in every recording of a real GPU.
     if rows.all(|row| row.supposed.before.is_empty() && row.supposed.after.is_empty()) {
@@ -161,15 +177,15 @@ impl Scope<'_> {
 
 /// Makes checks inconclusive of counters that cannot be: they count other memory than that of the device. What they count at most
 /// is enough for an absolute limit to hold.
-pub(super) fn apply_impossible(profiles: &[(Side, &Profile)], checks: &mut [Check]) {
+fn apply_impossible(profiles: &[(Side, &Profile)], checks: &mut [Check]) {
     for check in checks.iter_mut().filter(|check| !(check.limit.is_absolute && check.outcome == Outcome::Pass)) {
         let is_relative = !check.limit.is_absolute;
         let concerned = profiles.iter().filter(|(side, _)| is_relative || *side == Side::After);
-        let found = concerned.flat_map(|(side, profile)| {
+        let mut found = concerned.flat_map(|(side, profile)| {
             let devices = profile.devices.iter().filter(|device| check.device == Some(device.device));
             devices.filter_map(|device| Some((*side, check.measure().and_then(|of| profile.impossible(device, of))?)))
         });
-        let Some((side, words)) = found.take(1).next() else { continue };
+        let Some((side, words)) = found.next() else { continue };
         let side = if is_relative { format!(" of the {}", side.name()) } else { String::new() };
         RunDoubt { reason: format!("the figures{side} cannot be: {words}"), doubtful: Doubtful::All }.apply(check);
     }
@@ -190,7 +206,7 @@ fn before_is_partial(diff: &Diff) -> Option<RunDoubt> {
 
 impl RunDoubt {
     /// Makes a check inconclusive if it is doubtful. Memory that ran out did so.
-    pub(super) fn apply(&self, check: &mut Check) {
+    fn apply(&self, check: &mut Check) {
         if check.kind() != LimitKind::OutOfMemory && self.doubtful.concerns(check) {
             check.outcome = Outcome::Inconclusive;
             check.reason = Some(self.reason.clone());

@@ -1,6 +1,6 @@
 //! The ways in: the verdict on a comparison, and on one snapshot.
 
-use ptmem_compare::diff::{DeviceDiff, Diff, Side};
+use ptmem_compare::diff::{DeviceDiff, Diff};
 use ptmem_trace::profile::{Metric, Profile};
 
 use super::doubts;
@@ -39,10 +39,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     let devices = diff.devices.iter().filter_map(|device| Some(&after.devices[device.index.after?]));
     let missing = diff.devices.iter().filter(|device| device.index.after.is_none()).map(DeviceDiff::id);
     judge.maxima(after, &devices.collect::<Vec<_>>(), &missing.collect::<Vec<_>>(), thresholds, Some(diff));
-    doubts::apply_supposed_sizes(diff, thresholds, &mut judge.checks);
-    let sides = [(Side::Before, &diff.profiles.before), (Side::After, after)];
-    doubts::apply_impossible(&sides, &mut judge.checks);
-    judge.distrust(doubts::of_diff(diff));
+    doubts::apply_to_diff(diff, thresholds, &mut judge.checks);
     let all = [&diff.profiles.before.diagnostics, &diff.profiles.after.diagnostics, &diff.diagnostics];
     let many = diff.devices.iter().filter(|device| !device.is_host()).count() > 1;
     let judgement = judge.finish(all.into_iter().flatten(), thresholds.strict, many);
@@ -82,8 +79,7 @@ pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
     judge.imbalance_of_one(thresholds);
     judge.maxima(profile, &active, &[], thresholds, None);
     judge.growth_without_before(thresholds);
-    doubts::apply_impossible(&[(Side::After, profile)], &mut judge.checks);
-    judge.distrust(doubts::of_profile(profile));
+    doubts::apply_to_profile(profile, &mut judge.checks);
     judge.finish(profile.diagnostics.iter(), thresholds.strict, many)
 }
 

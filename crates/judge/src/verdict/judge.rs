@@ -4,7 +4,6 @@ use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::units::Size;
 use ptmem_compare::diff::Sides;
 
-use super::doubts::RunDoubt;
 use super::{Check, Outcome, Thresholds};
 
 /// Checks and remarks as they are made.
@@ -75,13 +74,6 @@ impl Judge {
             let message = format!("{} is known to within {total}, which reaches across the limit", check.of.name());
             check.reason = Some(message.clone());
             self.diagnostics.push(Diagnostic::new(Code::WithinError, check.device, message));
-        }
-    }
-
-    /// Makes the checks inconclusive that are doubtful.
-    pub(super) fn distrust(&mut self, doubts: impl IntoIterator<Item = RunDoubt>) {
-        for doubt in doubts {
-            self.checks.iter_mut().for_each(|check| doubt.apply(check));
         }
     }
 }

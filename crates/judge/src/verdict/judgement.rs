@@ -72,6 +72,8 @@ pub struct Judgement {
     pub distrust: Vec<(Code, Option<DeviceId>)>,
     /// Whether several devices were checked, so that checks should name theirs.
     pub many_devices: bool,
+    /// Whether limits that warn decide, too, where they cannot be compared (`--strict`).
+    pub is_strict: bool,
     /// How little of the before the after has, where that may explain the change.
     pub unlike: Option<String>,
     /// The change of the peak, in a comparison where nothing was gated.
@@ -120,7 +122,8 @@ impl Judgement {
     }
 
     fn bad(&self) -> impl Iterator<Item = &Check> {
-        self.checks.iter().filter(|check| check.standing() >= Standing::Inconclusive)
+        let decides = |check: &&Check| check.limit.level == Level::Fail || self.is_strict;
+        self.checks.iter().filter(|check| check.standing() >= Standing::Inconclusive).filter(decides)
     }
 
     /// The checks that concern a device: its own, and those of no device where it is the only one.
@@ -192,6 +195,7 @@ impl Judge {
             diagnostics: self.diagnostics,
             distrust,
             many_devices,
+            is_strict: strict,
             unlike: None,
             peak: None,
             beside: None,

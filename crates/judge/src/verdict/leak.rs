@@ -142,7 +142,7 @@ pub fn judge_leaks(search: &Search, limits: impl Into<LeakLimits>, strict: bool)
         let check = check(None, search.mode.noun(), limits.allocated);
         judge.checks.push(Check { reason: Some(reason.to_owned()), ..check });
     }
-    judge.distrust(doubts::of_run(search.failure.clone()));
+    doubts::apply(doubts::of_run(search.failure.clone()), &mut judge.checks);
     judge.finish(search.diagnostics.iter(), strict, search.devices.len() > 1)
 }
 

@@ -34,7 +34,8 @@ impl PeakChange {
     pub(super) fn of(diff: &Diff, thresholds: &Thresholds) -> Option<Self> {
         let devices = diff.devices.iter().filter(|device| !device.is_host());
         let changes = devices.filter_map(|device| Self::of_device(diff, device, thresholds));
-        changes.max_by_key(Self::delta)
+        // From the back: of equal ones `max_by_key` takes the last.
+        changes.rev().max_by_key(Self::delta)
     }
 
     fn of_device(diff: &Diff, device: &DeviceDiff, thresholds: &Thresholds) -> Option<Self> {
@@ -114,7 +115,7 @@ impl Beside {
         });
         let grown = figures.flatten().filter(|figure| figure.surplus >= i128::from(thresholds.min_delta.max(1)));
         let grown = grown.filter(|figure| figure.is_notable() && !figure.is_checked(checks)).collect::<Vec<_>>();
-        // From the back: of equal ones `max_by_key` takes the last.
+        // The first of equal ones, as above.
         grown.into_iter().rev().max_by_key(|figure| figure.surplus)
     }
 
