@@ -15,7 +15,7 @@ pub(crate) fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<String
         ErrorKind::InvalidSubcommand => command(arguments),
         ErrorKind::UnknownArgument => {
             let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg) else { return None };
-            removed(found, arguments)
+            key(found, arguments)
                 .or_else(|| option(found, is_simulate(arguments)))
                 .or_else(|| command_of_simulate(arguments))
                 .or_else(|| further_file(found, arguments))
@@ -44,59 +44,33 @@ fn command(arguments: &[OsString]) -> Option<String> {
 }
 
 /// Names of commands elsewhere, and the command that does the same.
-const OTHER_COMMANDS: [(&str, &[&str]); 4] = [
-    ("'ptmem fit' has replaced 'ptmem scale': ptmem fit batch=1..4096 -- COMMAND {batch}", &["scale"]),
+const OTHER_COMMANDS: [(&str, &[&str]); 3] = [
     ("to compare two snapshots: ptmem diff BEFORE AFTER", &["compare", "cmp", "gate"]),
     ("to find leaks: ptmem leak SNAPSHOT...", &["leaks"]),
     ("to look at a snapshot: ptmem show SNAPSHOT", &["view", "report", "info"]),
 ];
 
-/// Former options, and what took their place: an option as it is typed, or a key of `ptmem.toml`.
-pub(crate) const REMOVED: [(&str, &str); 14] = [
+/// Options elsewhere that are keys of `ptmem.toml` here.
+const KEYS: [(&str, &str); 10] = [
     ("--allocator-settings", "allocator-settings = \"max_split_size_mb:64\""),
     ("--allow-oom", "allow-oom = true"),
     ("--allow-partial", "allow-partial = true"),
-    ("--between", "--at FROM..TO"),
-    ("--depth", "--tree=N"),
     ("--device-overhead", "device-overhead = \"2GiB\""),
-    ("--grep", "--focus PATTERN"),
     ("--match-ratio", "match-ratio = 0.75"),
     ("--max-input", "max-input = \"64GiB\""),
-    ("--no-config", "--config none"),
     ("--phase-occurrence", "phase-occurrence = \"max\""),
     ("--skip-first", "skip-first = 3"),
     ("--strip-prefix", "strip-prefix = \"/workspace\""),
     ("--unfold", "unfold = 1"),
 ];
 
-/// Former options of the commands that read recordings, and what `ptmem gate` does in their place.
-const OF_GATE: [(&str, &str); 11] = [
-    ("--allow-raise", "'ptmem gate NAME --update --allow-raise REASON' raises a stored before"),
-    ("--approve-label", "'ptmem gate --approve-label LABEL' reads the labels of a pull request"),
-    ("--comment-key", "'ptmem gate --ci' writes the comment of a pull request"),
-    ("--first", "'ptmem gate' finds out itself whether a gate is new"),
-    ("--git", "'ptmem gate' shows what a change edits of its own limits"),
-    ("--max-bytes", "Markdown always fits into a comment, and 'ptmem gate --ci' writes a longer report beside it"),
-    ("--no-before", "'ptmem gate' judges the change alone where its base cannot be recorded"),
-    ("--suite", "'ptmem gate' compares what [gate.NAME] of ptmem.toml names"),
-    ("--picture", "a comment has a chart, and --export html=FILE the timelines"),
-    ("--reason", "'ptmem gate NAME --update --allow-raise REASON' raises a stored before"),
-    ("--update", "'ptmem gate NAME --update' rewrites the stored before of [gate.NAME]"),
-];
-
-/// The replacement of an option that was removed.
-fn removed(found: &str, arguments: &[OsString]) -> Option<String> {
+/// The key for an option that a command on recordings does not have.
+fn key(found: &str, arguments: &[OsString]) -> Option<String> {
     let name = found.split('=').next().unwrap_or(found);
-    if let Some((_, instead)) = OF_GATE.iter().find(|(removed, _)| *removed == name) {
-        return Some(format!("{name} was removed: {instead}"));
-    }
     let of_recordings =
         arguments.get(1).is_some_and(|word| !["init", "pip", "simulate"].iter().any(|other| word == other));
-    let (_, instead) = REMOVED.iter().find(|(removed, _)| *removed == name && of_recordings)?;
-    Some(match instead.strip_prefix("--") {
-        Some(_) => format!("{name} was removed: give {instead}"),
-        None => format!("{name} was removed: write {instead} to ptmem.toml"),
-    })
+    let (_, line) = KEYS.iter().find(|(option, _)| *option == name && of_recordings)?;
+    Some(format!("{name} is a key of ptmem.toml: {line}"))
 }
 
 fn is_simulate(arguments: &[OsString]) -> bool {
@@ -180,35 +154,24 @@ mod tests {
     }
 
     #[test]
-    fn removed_options_name_their_replacement() {
-        for (name, instead) in REMOVED {
+    fn keys_of_the_configuration_are_named() {
+        for (name, line) in KEYS {
             for command in COMMANDS {
                 let words: Vec<OsString> = command.iter().chain([&name]).map(OsString::from).collect();
                 let error = Arguments::try_parse_from(&words).expect_err(name);
                 assert_eq!(error.kind(), ErrorKind::UnknownArgument, "{words:?}");
-                let hint = hint(&error, &words).unwrap_or_default();
-                assert!(hint.starts_with(&format!("{name} was removed: ")) && hint.contains(instead), "{hint}");
+                assert_eq!(hint(&error, &words), Some(format!("{name} is a key of ptmem.toml: {line}")));
             }
-            match instead.starts_with("--") {
-                true => {
-                    let option = instead.split([' ', '=']).next().unwrap_or_default();
-                    let command = Arguments::command();
-                    assert!(command.get_subcommands().any(|command| has_option(command, option)), "{instead}");
-                }
-                false => assert_ne!(Config::parse(instead).expect(instead), Config::default(), "{instead}"),
-            }
+            assert_ne!(Config::parse(line).expect(line), Config::default(), "{line}");
         }
     }
 
+    #[cfg(feature = "simulate")]
     #[test]
-    fn options_that_only_a_gate_had_say_so() {
-        for (name, instead) in OF_GATE {
-            for command in COMMANDS.iter().filter(|command| name != "--git" || command[1] == "check") {
-                let words: Vec<OsString> = command.iter().chain([&name]).map(OsString::from).collect();
-                let error = Arguments::try_parse_from(&words).expect_err(name);
-                assert_eq!(hint(&error, &words), Some(format!("{name} was removed: {instead}")));
-            }
-        }
+    fn options_of_another_command_say_so() {
+        let words = ["ptmem", "diff", "a", "b", "--allow-raise"].map(OsString::from);
+        let error = Arguments::try_parse_from(&words).expect_err("no such option");
+        assert_eq!(hint(&error, &words), Some("--allow-raise is an option of 'ptmem gate'".to_owned()));
     }
 
     #[cfg(feature = "simulate")]

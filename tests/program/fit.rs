@@ -112,8 +112,6 @@ fn a_search_that_cannot_be_done_says_what_to_do() {
         // A mistyped option is not a matter of numbers.
         assert!(!(error.contains("unrecognized") && error.contains("search those")), "{error}");
     }
-    let output = ptmem(folder.path(), &["scale", "a.pkl"]);
-    assert!(text(&output.stderr).contains("'ptmem fit' has replaced 'ptmem scale'"), "{}", text(&output.stderr));
 }
 
 /// A command on "a real card", which copies a recording as ptmem asks for it, or the one that ran out of memory.

@@ -151,7 +151,6 @@ fn explain(error: &toml::de::Error, text: &str) -> String {
     let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
     let mut quoted = message.split('`').skip(1).step_by(2);
     let near = match (message.starts_with("unknown field"), quoted.next()) {
-        (true, Some("suite")) => "; [gate.NAME] has replaced it: a gate for each comparison".to_owned(),
         (true, Some(found)) => did_you_mean(found, quoted),
         _ => String::new(),
     };
@@ -301,7 +300,6 @@ ignore = ["*autotune*", "warm-up"]
             ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \" \"\nexpires = 2026-01-01", "a 'reason'"),
             ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \"x\"", "[[accept]] needs 'expires'"),
             ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = \"soon\"", "expected a date"),
-            ("[suite.a]", "[gate.NAME] has replaced it"),
             ("[simulate]\nknown = [\"train.py:137\"]", "'train.py:137': expected a file and a function"),
             ("[simulate.known]\n\"train.py:has_nan\" = \"\"", "expected functions with reasons"),
             ("[simulate]\nknow = []", "did you mean 'known'?"),
