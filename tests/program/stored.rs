@@ -195,7 +195,7 @@ fn what_is_no_stored_before_is_not_updated() {
         ("base.json", &["gate", "--update", "--allow-raise"], "a value is required"),
         ("base.json", &["gate", "--update", "--allow-raise", " "], "expected a reason in words"),
         ("base.json", &["gate", "--allow-raise", "x"], "--update"),
-        ("base.json", &["diff", "--update", "base.json", "after.pkl"], "'ptmem gate NAME --update' rewrites"),
+        ("base.json", &["diff", "--update", "base.json", "after.pkl"], "--update is an option of 'ptmem gate'"),
     ] {
         gate(folder.path(), before, "after.pkl", "");
         let output = run(folder.path(), arguments);
