@@ -50,7 +50,7 @@ const OTHER_COMMANDS: [(&str, &[&str]); 3] = [
     ("to look at a snapshot: ptmem show SNAPSHOT", &["view", "report", "info"]),
 ];
 
-/// Options elsewhere that are keys of `ptmem.toml` here.
+/// Keys of `ptmem.toml` that may be taken for options.
 const KEYS: [(&str, &str); 10] = [
     ("--allocator-settings", "allocator-settings = \"max_split_size_mb:64\""),
     ("--allow-oom", "allow-oom = true"),

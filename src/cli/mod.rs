@@ -1,5 +1,4 @@
-//! Arguments, reading inputs, output, exit code. Here and in the leaves alone, files, environment and terminal are touched.
-//! Every command is a file or a folder.
+//! Arguments, reading inputs, output, exit code: what the library leaves to its user. Every command is a file or a folder.
 
 // What only commands that record use, which need simulated GPUs.
 #![cfg_attr(not(feature = "simulate"), allow(dead_code, unused_imports))]

@@ -257,7 +257,7 @@ fn releases_that_pip_does_not_list_are_no_ends() {
         let python = python.to_str().unwrap();
         let output = ptmem(folder.path(), &["bisect", range, "--max-growth", "5%", "--", python, "train.py"]);
         assert_eq!(output.status.code(), Some(2));
-        assert_reads!(text(&output.stderr) => str!["error: [..]: pip lists 1.15.0 to 1.17.0 of these for this Python; expected releases that it lists"]);
+        assert_reads!(text(&output.stderr) => str!["error: six==1.1[..]: pip lists only 1.15.0 to 1.17.0 in this range for this Python; expected releases that it lists"]);
     }
 }
 

@@ -98,7 +98,7 @@ fn the_figure_that_grew_decides_about_the_edit() {
 
     let peak = "+y1 +y2 +y3 -y1 -y2 -y3";
     let phase = edited(&format!("{peak} [eval +x1 -x1 ]eval"), &format!("{peak} [eval +x1 +x2 -x1 -x2 ]eval"));
-    assert_reads!(cause(&phase, "phase=0")["lead"].as_str().unwrap().to_owned() => str!["All of the growth at the peak inside eval passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (more allocations)."]);
+    assert_reads!(cause(&phase, "phase=0")["lead"].as_str().unwrap() => str!["All of the growth at the peak inside eval passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (more allocations)."]);
     phase.write("ptmem.toml", accepted);
     assert_eq!(phase.ptmem(&["--git", "main", "--max-growth", "phase=0"]).status.code(), Some(0));
 
@@ -225,7 +225,7 @@ fn of_two_edits_the_one_that_puts_something_somewhere_keeps_it() {
     let keeping =
         BEFORE.replace("\n\n    y", "\n    seen = {}\n    y").replace("    return", "    seen[0] = h\n    return");
     checkout.write("m.py", keeping);
-    assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap().to_owned() => str!["All of the growth at the peak is in blocks that the before frees sooner, mostly next to allocations of forward, where this change adds `seen[0] = h` (m.py:12; inferred). Largest: forward (m.py:4) (freed before, now kept longer). The change has other edits that can matter: m.py:5 (added `seen = {}`)."]);
+    assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap() => str!["All of the growth at the peak is in blocks that the before frees sooner, mostly next to allocations of forward, where this change adds `seen[0] = h` (m.py:12; inferred). Largest: forward (m.py:4) (freed before, now kept longer). The change has other edits that can matter: m.py:5 (added `seen = {}`)."]);
 }
 
 /// An upgrade explains growth without `--git`, too; what else the change edits is not known then.
@@ -310,7 +310,7 @@ fn blocks_that_are_larger_by_a_ratio_lead_to_the_one_number_that_explains_it() {
     let lead = cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();
     assert_reads!(lead => str!["All of the growth at the peak is in blocks whose growth fits the numbers at sizes.py:1, where this change writes `LIMIT = 6` (inferred). Largest: forward (m.py:4) (larger allocations). The change has other edits that can matter: conf.yaml:1 (added `other: true`); tests/test_sizes.py:1 (now `LIMIT = 6`)."]);
     checkout.write("sizes.py", "LIMIT = 3\n");
-    assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap().to_owned() => str!["No stack of the growth at the peak leads to an edit. The only edit of the change that can matter is conf.yaml:1 (added `other: true`) (inferred)."]);
+    assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap() => str!["No stack of the growth at the peak leads to an edit. The only edit of the change that can matter is conf.yaml:1 (added `other: true`) (inferred)."]);
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn a_link_to_another_file_is_an_edit_as_a_whole() {
     link("wide.py");
     let net: &[&str] = &["/ci/net.py:forward:4"];
     checkout.record(&[(net, 4)], &[(net, 8)]);
-    assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap().to_owned() => str!["All of the growth at the peak passes through net.py (changed). Largest: forward (net.py:4) (more allocations)."]);
+    assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap() => str!["All of the growth at the peak passes through net.py (changed). Largest: forward (net.py:4) (more allocations)."]);
 }
 
 #[test]
@@ -385,7 +385,7 @@ fn an_edit_with_a_small_share_is_named_with_the_others() {
         program.alloc_under("g", g, sizes[1]);
         fs::write(checkout.path().join(name), program.snapshot()).unwrap();
     }
-    assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap().to_owned() => str!["99 % of the growth at the peak (200.00 MiB of 201.00 MiB) passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (larger allocations). The change has other edits that can matter: m.py:15 (now `return x`)."]);
+    assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap() => str!["99 % of the growth at the peak (200.00 MiB of 201.00 MiB) passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (larger allocations). The change has other edits that can matter: m.py:15 (now `return x`)."]);
 }
 
 /// How the blocks that are twice as large lead to an edit.

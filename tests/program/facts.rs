@@ -497,8 +497,7 @@ fn memory_outside_of_pytorchs_allocator_is_shown_and_limited() {
     assert_eq!(limited("less.pkl", "more.pkl", "2GiB").0, 0);
     // What a simulated card would lose follows from the card and the job.
     assert_reads!(judged(limited("of-card.pkl", "of-card.pkl", "0")) => str!["0: PASS outside did not change, allowed 0 B (an estimate: the card is simulated)"]);
-    let (code, line) = limited("plain.pkl", "more.pkl", "0");
-    assert_reads!(judged((code, line)) => str!["3: INCONCLUSIVE outside: a snapshot does not name its card; record with 'ptmem simulate' or ptmem_gate.record()"]);
+    assert_reads!(judged(limited("plain.pkl", "more.pkl", "0")) => str!["3: INCONCLUSIVE outside: a snapshot does not name its card; record with 'ptmem simulate' or ptmem_gate.record()"]);
     for wrong in ["host:outside=0", "outside:x=0"] {
         assert_eq!(ptmem(place, &["diff", "less.pkl", "more.pkl", "--max-growth", wrong]).status.code(), Some(2));
     }

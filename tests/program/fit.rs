@@ -12,7 +12,7 @@ use crate::support::fixtures;
 use crate::support::history::{A, MIB, event, file, segment};
 use crate::support::pickle;
 use crate::support::readers::{check_json, check_markdown};
-use crate::support::tool::{ptmem, text};
+use crate::support::tool::text;
 
 /// An event that a function causes.
 fn by(function: &str, action: &str, addr: u64, size: u64) -> pickle::Value {

@@ -31,7 +31,6 @@ mod html;
 mod init;
 mod inputs;
 mod labels;
-mod modules;
 mod moments;
 mod moved_code;
 mod moved_peak;
@@ -56,5 +55,6 @@ mod stored;
 mod terminal;
 #[cfg(all(target_os = "linux", feature = "simulate"))]
 mod tool_environment;
+mod torch_modules;
 mod trust;
 mod watched;

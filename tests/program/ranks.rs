@@ -278,7 +278,7 @@ fn what_cannot_be_paired_is_refused() {
     }
     assert!(refused(folder.path(), &["show", "steps"]).contains("2 files are of rank 0"));
     fs::write(folder.path().join("ptmem.toml"), "[gate.job]\nbefore = 'b'\nafter = 'a'\n").unwrap();
-    assert_reads!(refused(folder.path(), &["gate", "--update"]) => str!["error: b/rank0.pkl: is not a saved profile; write the first with: ptmem profile a/rank0.pkl -o FILE"]);
+    assert_reads!(refused(folder.path(), &["gate", "--update"]) => str!["error: b/rank0.pkl: is not a saved profile; write the first with: ptmem profile [..]rank0.pkl[..]-o FILE"]);
     assert_reads!(refused(folder.path(), &["diff", "b", "a", "--export", "json=a/rank3.pkl"]) => str!["error: a/rank3.pkl: is an input; expected another file to write to"]);
 }
 

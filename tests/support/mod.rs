@@ -1,6 +1,7 @@
 //! Helpers that tests share.
 
-/// A text is the one beside it, where `[..]` stands for anything: `assert_reads!(line => str!["1: FAIL …"])`.
+/// A text is the one beside it: `assert_reads!(line => str!["1: FAIL …"])`. There `[..]` stands for anything in a line, a line
+/// `...` for any lines, and a slash for a backslash, too.
 /// Line ends at its end do not count. `SNAPSHOTS=overwrite cargo test` rewrites the texts. The arrow keeps long ones on their line.
 #[allow(unused_macros)]
 macro_rules! assert_reads {

@@ -356,11 +356,12 @@ def gpu_of(torch: Any) -> Any:
 def snapshot_of(torch: Any) -> Any:
     """PyTorch's own snapshot.
 
-    To name Python frames, PyTorch asks whether it has `torch._inductor`, which imports its compiler for the question:
-    seconds. A program that did not import it has no compiled code to name.
+    To name Python frames, PyTorch asks whether it has `torch._inductor`, which imports its compiler for the
+    question: seconds of each recording. A program that did not import it has no compiled code to name.
     https://github.com/pytorch/pytorch/blob/main/torch/csrc/profiler/python/combined_traceback.cpp
     """
-    is_hidden = vars(torch).setdefault("_inductor", None) is None
+    # While it is being imported, it is no attribute yet.
+    is_hidden = "torch._inductor" not in sys.modules and vars(torch).setdefault("_inductor", None) is None
     try:
         return gpu_of(torch).memory._snapshot()
     finally:

@@ -333,7 +333,7 @@ pub(crate) fn python_of(command: &[OsString]) -> OsString {
 
 /// Adds what a recording depends on beside its code: this program, the packages of a Python, and variables.
 pub(crate) fn hash_environment(python: &OsStr, key: &mut DefaultHasher) {
-    // This build: a version has many before its release.
+    // The version, and the files that a recording runs: before a release, they change without it.
     (env!("CARGO_PKG_VERSION"), ptmem_simulate::LIBRARY, ptmem_simulate::PYTHON).hash(key);
     let mut variables: Vec<_> = env::vars_os().collect();
     variables.retain(|(name, _)| RELEVANT.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)));

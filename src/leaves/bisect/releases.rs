@@ -62,7 +62,7 @@ impl Releases {
         if versions[0].0 != good || versions[versions.len() - 1].0 != bad {
             let [first, last] = [&versions[0].1, &versions[versions.len() - 1].1];
             bail!(
-                "{package}=={range}: pip lists {first} to {last} of these for this Python; expected releases that it lists"
+                "{package}=={range}: pip lists only {first} to {last} in this range for this Python; expected releases that it lists"
             );
         }
         let versions: Vec<String> = versions.into_iter().map(|(_, text)| text).collect();

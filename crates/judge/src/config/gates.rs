@@ -161,13 +161,10 @@ fn unused_limit(source: &GateSource, limits: &Limits) -> Option<&'static str> {
         ("max-growth", of_growth(Level::Fail)),
         ("warn-growth", of_growth(Level::Warn)),
         ("beside-workspaces", limits.beside_workspaces.is_some()),
-    ];
-    let of_figures = [
-        ("max", !limits.maximum.is_empty()),
-        ("min-headroom", limits.min_headroom.is_some()),
         ("min-delta", limits.min_delta.is_some()),
         ("allow-partial", limits.allow_partial.is_some()),
     ];
+    let of_figures = [("max", !limits.maximum.is_empty()), ("min-headroom", limits.min_headroom.is_some())];
     let is_leak = matches!(source, GateSource::Leak(_));
     let compares = matches!(source, GateSource::Recorded(_) | GateSource::Files { .. });
     let of_comparisons = of_comparisons.iter().filter(|_| !compares);
@@ -296,6 +293,9 @@ mod tests {
                 "has 'max-growth', which a gate of one 'snapshot' does not use",
             ),
             ("[gate.a]\nsnapshot = 'y'\nwarn-growth = '5%'", "has 'warn-growth'"),
+            ("[gate.a]\nsnapshot = 'y'\nbeside-workspaces = true", "has 'beside-workspaces'"),
+            ("[gate.a]\nsnapshot = 'y'\nmin-delta = '5MiB'", "has 'min-delta'"),
+            ("[gate.a]\nleak = 'y'\nallow-partial = true", "has 'allow-partial'"),
             ("[gate.a]\nleak = 'y'\nmax = '5GiB'", "has 'max', which a search for leaks does not use"),
             ("[gate.a]\nleak = 'y'\nmin-headroom = '5GiB'", "has 'min-headroom'"),
             ("[gate.a]\nrecord = ' '", "a 'record' that is not empty"),

@@ -72,7 +72,7 @@ pub struct Judgement {
     pub distrust: Vec<(Code, Option<DeviceId>)>,
     /// Whether several devices were checked, so that checks should name theirs.
     pub many_devices: bool,
-    /// Whether limits that warn decide, too, where they cannot be compared (`--strict`).
+    /// Whether an inconclusive check of a limit that only warns makes the verdict inconclusive, too (`--strict`).
     pub is_strict: bool,
     /// How little of the before the after has, where that may explain the change.
     pub unlike: Option<String>,

@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 
-use super::{Parameter, Resources};
+use super::kernel::{Parameter, Resources};
 use crate::little_endian::number_at;
 use crate::sys::memory;
 

@@ -4,7 +4,8 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 
-use super::{Resources, cubin, lz4, zstd};
+use super::kernel::Resources;
+use super::{cubin, lz4, zstd};
 use crate::ffi::In;
 use crate::little_endian::number_at;
 use crate::settings::settings;

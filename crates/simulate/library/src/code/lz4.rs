@@ -14,7 +14,7 @@ pub(crate) fn unpack(bytes: &[u8], size: usize) -> Option<Vec<u8>> {
         // The last sequence has literals only.
         let Some(&low) = rest.next() else { return Some(output) };
         let offset = usize::from(low) | usize::from(*rest.next()?) << 8;
-        super::repeat(&mut output, offset, length(token & 15, &mut rest)? + 4)?;
+        super::repeat::repeat(&mut output, offset, length(token & 15, &mut rest)? + 4)?;
         if output.len() > size {
             return None;
         }

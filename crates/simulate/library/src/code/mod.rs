@@ -6,8 +6,10 @@
 
 pub(crate) mod cubin;
 pub(crate) mod fat_binary;
+mod kernel;
 pub(crate) mod lz4;
 pub(crate) mod occupancy;
+mod repeat;
 #[cfg(test)]
 mod tests;
 pub(crate) mod zstd;
@@ -20,27 +22,10 @@ use core::ffi::CStr;
 use crate::ffi::{In, Opaque};
 use crate::settings::settings;
 use crate::sys::lock::Mutex;
+pub(crate) use kernel::{Parameter, Resources};
 
 /// Registers of a kernel whose code is not known.
 const USUAL_REGISTERS: i32 = 32;
-
-/// Resources that the compiler gave a kernel.
-#[derive(Clone, Copy)]
-pub(crate) struct Resources {
-    /// Registers of each thread.
-    pub(crate) registers: i32,
-    /// Shared memory of each block, in bytes, without what it asks for at launch.
-    pub(crate) shared: i32,
-    /// Compute capability that the code is for.
-    pub(crate) capability: i32,
-}
-
-/// Parameter of a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Parameter {
-    /// Bytes that a launch passes.
-    pub(crate) size: usize,
-}
 
 /// A kernel that a program registered.
 struct Kernel {
@@ -114,17 +99,4 @@ impl Module {
     pub(crate) fn parameters(&self, name: &CStr) -> Option<Box<[Parameter]>> {
         self.0.get(&cubin::hash(name)).cloned()
     }
-}
-
-/// Appends bytes that start `distance` before the end, including bytes that this call appends.
-fn repeat(output: &mut Vec<u8>, distance: usize, count: usize) -> Option<()> {
-    let start = output.len().checked_sub(distance).filter(|_| distance > 0)?;
-    let mut left = count;
-    while left > 0 {
-        // All bytes from the start on repeat with this distance: more of them come with each round.
-        let length = left.min(output.len() - start);
-        output.extend_from_within(start..start + length);
-        left -= length;
-    }
-    Some(())
 }

@@ -1,6 +1,6 @@
 //! The number of blocks of a kernel that a processor runs at once, after NVIDIA's occupancy calculator.
 
-use super::Resources;
+use super::kernel::Resources;
 use crate::card;
 use crate::settings::settings;
 

@@ -187,7 +187,7 @@ pub(super) fn run(
         let (now, later) = unused.split_at_checked(appended)?;
         output.extend_from_slice(now);
         unused = later;
-        crate::code::repeat(output, recent.resolve(number, appended)?, repeated)?;
+        crate::code::repeat::repeat(output, recent.resolve(number, appended)?, repeated)?;
         // Sequences can take no bits at all: without this, one block gives gigabytes.
         if output.len() > most {
             return None;
