@@ -45,7 +45,7 @@ pub fn verdict(output: &Output) -> (i32, String) {
     (output.status.code().unwrap(), verdict_line(&text(&output.stdout)))
 }
 
-/// The same in one text, to stand beside a test.
+/// The same in one text, for `assert_reads!`.
 pub fn judged((code, line): (i32, String)) -> String {
     format!("{code}: {line}")
 }

@@ -360,7 +360,7 @@ def snapshot_of(torch: Any) -> Any:
     question: seconds of each recording. A program that did not import it has no compiled code to name.
     https://github.com/pytorch/pytorch/blob/main/torch/csrc/profiler/python/combined_traceback.cpp
     """
-    # While it is being imported, it is no attribute yet.
+    # During its import it is not an attribute yet.
     is_hidden = "torch._inductor" not in sys.modules and vars(torch).setdefault("_inductor", None) is None
     try:
         return gpu_of(torch).memory._snapshot()

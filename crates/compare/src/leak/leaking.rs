@@ -1,4 +1,4 @@
-//! What leaks: memory of a stack, or reserved memory that nothing uses.
+//! A leak: memory of a stack, or reserved memory that nothing uses.
 
 use std::cmp::Reverse;
 use std::hash::{DefaultHasher, Hash, Hasher};

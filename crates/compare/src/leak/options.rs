@@ -1,4 +1,4 @@
-//! What is a leak: options, and their defaults.
+//! Options of a search for leaks, with their defaults.
 
 use ptmem_base::units::approximate;
 use ptmem_trace::phase::steps::WantedSteps;

@@ -156,20 +156,24 @@ pub(super) fn gate(name: &str, mut read: FileGate) -> Result<GateRules, ConfigEr
 
 /// The first key of limits that has no effect on a source.
 fn unused_limit(source: &GateSource, limits: &Limits) -> Option<&'static str> {
-    let of_growth = |level| limits.growth.iter().any(|limit| limit.level == level);
     let of_comparisons = [
-        ("max-growth", of_growth(Level::Fail)),
-        ("warn-growth", of_growth(Level::Warn)),
+        ("max-growth", limits_growth(limits, Level::Fail)),
+        ("warn-growth", limits_growth(limits, Level::Warn)),
         ("beside-workspaces", limits.beside_workspaces.is_some()),
         ("min-delta", limits.min_delta.is_some()),
         ("allow-partial", limits.allow_partial.is_some()),
     ];
     let of_figures = [("max", !limits.maximum.is_empty()), ("min-headroom", limits.min_headroom.is_some())];
-    let is_leak = matches!(source, GateSource::Leak(_));
-    let compares = matches!(source, GateSource::Recorded(_) | GateSource::Files { .. });
-    let of_comparisons = of_comparisons.iter().filter(|_| !compares);
-    let unused = of_comparisons.chain(of_figures.iter().filter(|_| is_leak));
-    unused.into_iter().find(|(_, is_there)| *is_there).map(|(key, _)| *key)
+    let unused: [&[(&'static str, bool)]; 2] = match source {
+        GateSource::Recorded(_) | GateSource::Files { .. } => [&[], &[]],
+        GateSource::Snapshot(_) => [&of_comparisons, &[]],
+        GateSource::Leak(_) => [&of_comparisons, &of_figures],
+    };
+    unused.concat().into_iter().find(|(_, is_there)| *is_there).map(|(key, _)| key)
+}
+
+fn limits_growth(limits: &Limits, level: Level) -> bool {
+    limits.growth.iter().any(|limit| limit.level == level)
 }
 
 fn source(read: FileGate) -> Result<GateSource, String> {

@@ -122,8 +122,8 @@ impl Judgement {
     }
 
     fn bad(&self) -> impl Iterator<Item = &Check> {
-        let decides = |check: &&Check| check.limit.level == Level::Fail || self.is_strict;
-        self.checks.iter().filter(|check| check.standing() >= Standing::Inconclusive).filter(decides)
+        let deciding = self.checks.iter().filter(|check| check.limit.level == Level::Fail || self.is_strict);
+        deciding.filter(|check| check.standing() >= Standing::Inconclusive)
     }
 
     /// The checks that concern a device: its own, and those of no device where it is the only one.

@@ -1,4 +1,4 @@
-//! Parts of one length: of so many events, of a time or of steps.
+//! Parts of equal length: a number of events, a time, or steps.
 
 use std::fmt;
 use std::str::FromStr;
