@@ -15,6 +15,7 @@ pub mod edit;
 pub mod fixtures;
 pub mod history;
 pub mod html;
+pub mod json_schema;
 pub mod made;
 pub mod pickle;
 pub mod program;

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use jsonschema::Validator;
 use ptmem::report::{Format, RenderOptions, Report};
 use pulldown_cmark::{Event, HeadingLevel, Parser, Tag};
 use serde_json::Value;
 use uppsala::XsdValidator;
 
 use super::html::check_html;
+use super::json_schema::JsonSchema;
 
 /// The reports of one run, by the names of their formats.
 pub struct Reports(pub BTreeMap<&'static str, String>);
@@ -61,10 +61,6 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
 
-fn validator(schema: &Value) -> Validator {
-    jsonschema::options().should_validate_formats(true).build(schema).unwrap()
-}
-
 /// The name of a contract with its version. That of saved profiles is the third of its name.
 fn versioned(name: &str) -> String {
     match name {
@@ -97,8 +93,8 @@ fn closed(schema: &Value) -> Value {
 
 /// A schema as it is published, and as it binds the writer.
 pub struct Contract {
-    pub open: Validator,
-    pub closed: Validator,
+    pub open: JsonSchema,
+    pub closed: JsonSchema,
 }
 
 /// The contract that an object says it follows.
@@ -107,10 +103,9 @@ pub fn contract(json: &Value) -> &'static Contract {
     let all = ALL.get_or_init(|| {
         let contract = |name: &str| {
             let schema = schema(name);
-            jsonschema::meta::validate(&schema).unwrap();
             (
                 format!("ptmem.{}", versioned(name).replace('-', "/")),
-                Contract { open: validator(&schema), closed: validator(&closed(&schema)) },
+                Contract { open: JsonSchema::new(&schema), closed: JsonSchema::new(&closed(&schema)) },
             )
         };
         ["profile", "saved", "diff", "suite", "gate", "leak", "ranks", "history", "fit", "settings", "repeat"]
@@ -120,14 +115,8 @@ pub fn contract(json: &Value) -> &'static Contract {
     &all[json["schema"].as_str().unwrap()]
 }
 
-fn require(validator: &Validator, json: &Value, what: &str) {
-    // To name errors takes far longer than to see that there are none.
-    if validator.is_valid(json) {
-        return;
-    }
-    let errors: Vec<_> =
-        validator.iter_errors(json).map(|error| format!("{}: {error}", error.instance_path())).take(5).collect();
-    assert!(errors.is_empty(), "{what}: {errors:#?}");
+fn require(schema: &JsonSchema, json: &Value, what: &str) {
+    assert!(schema.is_valid(json), "{what}: {}", schema.error(json).unwrap_or_default());
 }
 
 pub fn check_json(json: &Value) {
@@ -331,9 +320,9 @@ pub fn check_junit(text: &str, json: &Value) {
 }
 
 pub fn check_gitlab(text: &str, json: &Value) {
-    static SCHEMA: OnceLock<Validator> = OnceLock::new();
+    static SCHEMA: OnceLock<JsonSchema> = OnceLock::new();
     let schema = SCHEMA.get_or_init(|| {
-        validator(&serde_json::from_str(&read("tests/schemas/gitlab-code-quality.schema.json")).unwrap())
+        JsonSchema::new(&serde_json::from_str(&read("tests/schemas/gitlab-code-quality.schema.json")).unwrap())
     });
     let issues: Value = serde_json::from_str(text).unwrap();
     require(schema, &issues, "the Code Quality report");
@@ -349,14 +338,14 @@ pub fn check_gitlab(text: &str, json: &Value) {
 }
 
 pub fn check_sarif(text: &str, json: &Value) {
-    static SCHEMA: OnceLock<Validator> = OnceLock::new();
+    static SCHEMA: OnceLock<JsonSchema> = OnceLock::new();
     let schema = SCHEMA.get_or_init(|| {
         let mut schema: Value = serde_json::from_str(&read("tests/schemas/sarif-2.1.0.schema.json")).unwrap();
         // As published, this pattern is no regular expression of the standard. No report names its language.
         for owner in ["run", "toolComponent"] {
             schema["definitions"][owner]["properties"]["language"].as_object_mut().unwrap().remove("pattern").unwrap();
         }
-        validator(&schema)
+        JsonSchema::new(&schema)
     });
     let log: Value = serde_json::from_str(text).unwrap();
     require(schema, &log, "SARIF");
