@@ -168,3 +168,44 @@ fn what_neither_stacks_nor_sizes_tell_is_said() {
     let diff = compare(profile(&path), profile(&path));
     assert_eq!((missing(&diff), unclear(&diff)), (vec![], vec![]));
 }
+
+/// A model, and steps that each keep a block of so many KiB.
+fn steps(count: u64, kept: u64) -> Profile {
+    let mut program = Program::default();
+    (0..6).for_each(|layer| program.alloc(format!("weight {layer}"), "load:3", 512 * 2000));
+    for step in 0..count {
+        for layer in 0..20 {
+            program.alloc(format!("activation {layer}"), &format!("layer_{layer}:{}", 10 + layer), 512 * 500);
+        }
+        (0..20).rev().for_each(|layer| program.free(&format!("activation {layer}")));
+        program.alloc(format!("kept {step}"), "log:70", 1024 * kept);
+    }
+    profile::read(&*program.snapshot(), "snapshot", ReadOptions::default()).unwrap()
+}
+
+/// The side that lacks the last steps of the other, with its share of the other's allocations in percent.
+fn lacking(before: Profile, after: Profile) -> Option<(Side, u64)> {
+    let parts = missing(&compare(before, after));
+    assert!(parts.len() < 2 && parts.iter().all(|part| part.end == End::Tail), "{parts:?}");
+    parts.first().map(|part| (part.side, (part.share + 5) / 10))
+}
+
+#[test]
+fn steps_that_leave_memory_behind_are_lacked_where_a_side_makes_fewer() {
+    for (fewer, gone) in [(1, 19 * 21), (2, 18 * 21), (3, 17 * 21), (6, 14 * 21)] {
+        let share = (gone * 1000 / (20 * 21 + 6) + 5) / 10;
+        // Also where the steps that are there keep more, so that the peaks are alike.
+        for kept in [400, 900] {
+            assert_eq!(lacking(steps(20, 400), steps(fewer, kept)), Some((Side::After, share)), "{fewer} steps");
+            assert_eq!(lacking(steps(fewer, kept), steps(20, 400)), Some((Side::Before, share)), "{fewer} steps");
+        }
+    }
+    for (before, after) in [(20, 6), (6, 20), (20, 2), (1, 20)] {
+        assert_eq!(
+            lacking(steps(before, 1), steps(after, 1)),
+            None,
+            "{before} and {after} steps that keep nearly nothing"
+        );
+    }
+    assert_eq!(lacking(steps(20, 400), steps(20, 900)), None, "as many steps");
+}

@@ -22,13 +22,17 @@ use ptmem_trace::trace::{Measure, Position};
 use rustc_hash::FxHashSet;
 
 use super::blocks::BlocksBySize;
+use super::extra_steps;
 use super::order::PlacePair;
 use super::sequence::{LEAST_ALLOCATIONS, Sequence, counts};
 use super::{End, MissingPart, Parts};
 
 /// A part of the other history, or of its peak, below its size divided by this is not evidence. Needed for
 /// `changes/float32`.
-const LEAST_PART: usize = 20;
+pub(super) const LEAST_PART: usize = 20;
+
+/// What is lower than this part of a peak is lower by a part that is evidence.
+pub(super) const SAME_PART: f64 = 1.0 - 1.0 / LEAST_PART as f64;
 
 /// Sizes that differ by no more than this are the same. Needed for cuts of `changes/float32`.
 const SAME_SCALE: f64 = 0.01;
@@ -56,6 +60,8 @@ pub(super) fn parts(sequences: &Sides<Sequence<'_>>, scale: f64, order: &mut Vec
             }
         }
     }
+    let is_tail_known = parts.missing.iter().any(|part| part.end == End::Tail);
+    parts.missing.extend(extra_steps::lacking(sequences, scale).filter(|_| !is_tail_known));
     parts.unclear = parts.unclear.filter(|_| parts.missing.is_empty());
     parts
 }
@@ -230,17 +236,17 @@ impl Question<'_> {
             End::Head => at <= cut,
             End::Tail => at > cut,
         });
-        let highest = approximate(peaks[1]) * self.scale * (1.0 - 1.0 / approximate(LEAST_PART as u64));
+        let highest = approximate(peaks[1]) * self.scale * SAME_PART;
         is_gone && self.is_rest(gone) && approximate(peaks[0]) < highest
     }
 
     /// The place of the first allocation after a cut among all of the other side.
     fn place(&self, gone: usize) -> usize {
-        let aligned = match self.end {
-            End::Head => gone,
-            End::Tail => self.whole.len() - gone,
+        let (aligned, kept) = match self.end {
+            End::Head => (gone, End::Tail),
+            End::Tail => (self.whole.len() - gone, End::Head),
         };
-        self.other.steps.map_or(aligned, |steps| steps.whole(aligned, 1))
+        self.other.steps.map_or(aligned, |steps| steps.whole_next_to(kept, aligned))
     }
 
     /// The moment right before that allocation.

@@ -135,6 +135,7 @@ fn is_even(one: &PlacePair, other: &PlacePair) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::order::common_order;
+    use super::super::sequence::folded;
     use super::*;
 
     fn of(before: &[u32], after: &[u32]) -> Map {
@@ -144,7 +145,7 @@ mod tests {
     /// The map where the before lacks these ends of the after.
     fn of_lacking(before: &[u32], after: &[u32], ends: &[End]) -> Map {
         let symbols = Sides { before, after };
-        let steps = symbols.map(|symbols| FoldedSteps::of(symbols));
+        let steps = folded(&symbols.map(|symbols| symbols.to_vec()));
         let reduced = |symbols: &[u32], steps: Option<FoldedSteps>| {
             steps.map_or_else(|| symbols.to_vec(), |steps| steps.reduced(symbols))
         };

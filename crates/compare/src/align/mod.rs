@@ -9,6 +9,7 @@
 
 mod blocks;
 mod ends;
+mod extra_steps;
 mod map;
 mod order;
 mod overlap;

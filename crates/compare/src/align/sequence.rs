@@ -59,15 +59,28 @@ pub(super) fn common<'r>(runs: &Sides<AlignedSide<'r>>, paired: &Paired) -> Side
         });
         symbols = self::symbols(&allocations, &by_size);
     }
-    runs.zip(allocations).zip(symbols).map_at_once(|((run, allocations), symbols)| {
-        let steps = FoldedSteps::of(symbols);
-        Sequence {
-            device: run.device,
-            born: allocations.iter().map(|&(born, _)| born).collect(),
-            steps,
-            symbols: steps.map_or_else(|| symbols.clone(), |steps| steps.reduced(symbols)),
-        }
+    let steps = folded(&symbols);
+    runs.zip(allocations).zip(symbols.zip(steps)).map_at_once(|((run, allocations), (symbols, steps))| Sequence {
+        device: run.device,
+        born: allocations.iter().map(|&(born, _)| born).collect(),
+        steps: *steps,
+        symbols: steps.map_or_else(|| symbols.clone(), |steps| steps.reduced(symbols)),
     })
+}
+
+/// The steps of both sides. Where one side has them, those of the other side that are the same count however little of it
+/// they are: a short recording is mostly setup, and as many steps of it must be aligned.
+pub(super) fn folded(symbols: &Sides<Vec<u32>>) -> Sides<Option<FoldedSteps>> {
+    let found = symbols.map_at_once(|symbols| FoldedSteps::repeated(symbols));
+    let repeated = symbols.map(Vec::as_slice).zip(found);
+    let mut steps = repeated.map(|(symbols, found)| found.filter(|steps| steps.are_nearly_all_of(symbols)));
+    if let Some(side) = steps.missing() {
+        let (own, found) = *repeated.of(side);
+        let other = steps.of(side.other()).zip(Some(symbols.of(side.other())));
+        let are_same = |steps: &FoldedSteps| other.is_some_and(|(known, others)| steps.are_same(own, &known, others));
+        *steps.of_mut(side) = found.filter(are_same);
+    }
+    steps
 }
 
 /// True for fewer distinct symbols than evidence takes.

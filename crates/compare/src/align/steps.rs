@@ -5,6 +5,8 @@ use ptmem_trace::phase::steps::nearly_all;
 use ptmem_trace::trace::fold::{Folded, MOST_ITEMS};
 use rustc_hash::FxHashSet;
 
+use super::End;
+
 /// With fewer stacks than these, their order is not evidence. Needed for `corners/pinned`.
 pub(super) const LEAST_STACKS: usize = 4;
 
@@ -20,16 +22,29 @@ pub(super) struct FoldedSteps {
 }
 
 impl FoldedSteps {
-    /// The steps of a sequence, if nearly all of it is some.
-    pub(super) fn of(symbols: &[u32]) -> Option<Self> {
+    /// The longest repetition of a sequence, whatever part of it that is.
+    pub(super) fn repeated(symbols: &[u32]) -> Option<Self> {
         let longest = Folded::new(symbols, MOST_ITEMS)?.longest_loop()?;
         let [start, length, count] = longest.map(|number| usize::try_from(number).unwrap_or(usize::MAX));
-        let step: FxHashSet<u32> = symbols.iter().copied().skip(start).take(length).collect();
-        (nearly_all(length * count, symbols.len()) && step.len() >= LEAST_STACKS).then_some(Self {
-            start,
-            length,
-            count,
-        })
+        Some(Self { start, length, count })
+    }
+
+    /// True if nearly all of a sequence is these steps.
+    pub(super) fn are_nearly_all_of(&self, symbols: &[u32]) -> bool {
+        let step: FxHashSet<u32> = self.first(symbols).iter().copied().collect();
+        nearly_all(self.length * self.count, symbols.len()) && step.len() >= LEAST_STACKS
+    }
+
+    /// True if a step of another sequence makes the same allocations, wherever it is taken to begin.
+    pub(super) fn are_same(&self, own: &[u32], other: &Self, others: &[u32]) -> bool {
+        let [mut own, mut others] = [self.first(own), other.first(others)].map(<[u32]>::to_vec);
+        own.sort_unstable();
+        others.sort_unstable();
+        own == others
+    }
+
+    fn first<'s>(&self, symbols: &'s [u32]) -> &'s [u32] {
+        &symbols[self.start..self.start + self.length]
     }
 
     /// How many of them are aligned.
@@ -71,11 +86,25 @@ impl FoldedSteps {
         };
         place + skipped * self.length
     }
+
+    /// The place in the whole of a cut in what is aligned, where all between it and an end is left: as many steps of the whole
+    /// as of the aligned ones.
+    pub(super) fn whole_next_to(&self, end: End, cut: usize) -> usize {
+        let is_beyond = match end {
+            End::Head => cut >= self.start + self.left() * self.length,
+            End::Tail => cut > self.start,
+        };
+        if is_beyond { cut + self.gone() * self.length } else { cut }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn steps_of(symbols: &[u32]) -> Option<FoldedSteps> {
+        FoldedSteps::repeated(symbols).filter(|steps| steps.are_nearly_all_of(symbols))
+    }
 
     fn symbols(count: u32) -> Vec<u32> {
         (0..5).chain((0..count).flat_map(|_| 10..30)).chain(40..45).collect()
@@ -85,7 +114,7 @@ mod tests {
     fn places_are_found_again() {
         for count in [2, 3, 4, 100] {
             let symbols = symbols(count);
-            let steps = FoldedSteps::of(&symbols).unwrap();
+            let steps = steps_of(&symbols).unwrap();
             assert_eq!(steps, FoldedSteps { start: 5, length: 20, count: count as usize });
             let reduced = steps.reduced(&symbols);
             assert_eq!(reduced.len(), 10 + 20 * steps.left());
@@ -95,7 +124,12 @@ mod tests {
                 assert_eq!(steps.whole(left, steps.step(place).unwrap_or(0)), place, "{place} of {count}");
             }
         }
-        let steps = FoldedSteps::of(&symbols(100)).unwrap();
+        let steps = steps_of(&symbols(100)).unwrap();
+        // A cut in the second of three aligned steps: what is left has as many steps of the whole.
+        assert_eq!(steps.whole_next_to(End::Head, 32), 32);
+        assert_eq!(steps.whole_next_to(End::Tail, 32), 5 + 98 * 20 + 7);
+        assert_eq!([End::Head, End::Tail].map(|end| steps.whole_next_to(end, 5)), [5, 5]);
+        assert_eq!([End::Head, End::Tail].map(|end| steps.whole_next_to(end, 65)), [5 + 2000; 2]);
         // In a run with fewer steps, it is the nearest step in the middle.
         assert_eq!(steps.whole(32, 400), 5 + 98 * 20 + 7);
     }
@@ -103,8 +137,8 @@ mod tests {
     #[test]
     fn layers_and_loops_over_parameters_are_no_steps() {
         let layers: Vec<u32> = (0..40).chain((0..4).flat_map(|_| 50..60)).chain(70..110).collect();
-        assert_eq!(FoldedSteps::of(&layers), None);
+        assert_eq!(steps_of(&layers), None);
         let parameters: Vec<u32> = (0..100).flat_map(|_| [7, 8]).collect();
-        assert_eq!(FoldedSteps::of(&parameters), None);
+        assert_eq!(steps_of(&parameters), None);
     }
 }
