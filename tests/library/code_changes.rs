@@ -6,9 +6,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::support::edit::{self, Edited, Frame};
+use crate::support::program::Program;
 use assert_cmd::Command;
 use ptmem::ReadOptions;
 use ptmem::diff::{self, DiffOptions, Row};
+use ptmem::profile::{self, Moment, Profile};
 use serde_json::Value;
 
 const FIXTURES: [&str; 8] = [
@@ -353,4 +355,38 @@ fn rows_add_up_where_the_history_was_dropped() {
     let diff = diff::compare(read("graphs-kept-after"), read("moved-and-fused-after"), DiffOptions::default());
     let grown = diff.profiles.map(|profile| profile.devices[0].allocated_at()).delta();
     assert_eq!(diff.devices[0].rows.iter().map(Row::delta).sum::<i128>(), grown);
+}
+
+/// Steps of two blocks of layers, of which the last lines of `forward` are in a function of their own where it is extracted.
+fn blocks(extracted_from: Option<usize>) -> Profile {
+    let (mut program, caller) = (Program::default(), "/work/train.py:step:50");
+    for step in 0..3 {
+        let name = |block: usize, line: usize| format!("{step} {block} {line}");
+        ["load:7", "embed:8"].iter().for_each(|place| program.alloc(*place, place, 512 * 100));
+        for (block, line) in (0..2).flat_map(|block| (0..4).map(move |line| (block, line))) {
+            let (own, inner) =
+                (format!("/work/model.py:forward:{}", 40 + line), format!("/work/model.py:mlp:{}", 60 + line));
+            let frames = match extracted_from.filter(|&from| line >= from) {
+                Some(_) => vec![&*inner, "/work/model.py:forward:42", caller],
+                None => vec![&*own, caller],
+            };
+            program.alloc_under(name(block, line), &frames, 512 * [900, 700, 1000, 800][line]);
+        }
+        (0..8).rev().for_each(|at| program.free(&name(at / 4, at % 4)));
+        program.alloc("loss", "loss:70", 512 * 300);
+        ["loss", "load:7", "embed:8"].iter().for_each(|name| program.free(name));
+    }
+    let options = ReadOptions { at: Moment::Aligned, ..ReadOptions::default() };
+    profile::read(&*program.snapshot(), "snapshot", options).unwrap()
+}
+
+#[test]
+fn a_function_that_was_extracted_or_inlined_is_no_change() {
+    for from in 1..4 {
+        for (before, after) in [(None, Some(from)), (Some(from), None)] {
+            let diff = diff::compare(blocks(before), blocks(after), DiffOptions::default());
+            let changed: Vec<&Row> = diff.devices[0].rows.iter().filter(|row| row.delta() != 0).collect();
+            assert!(changed.is_empty(), "{before:?} -> {after:?}: {changed:#?}");
+        }
+    }
 }

@@ -1,37 +1,46 @@
 //! Groups that a change to the code split or joined. Functions of one name in one file, such as `forward` of several
-//! classes, are one function in a stack; once their classes are in several files they are several.
+//! classes, are one function in a stack; once their classes are in several files they are several. A function that was extracted
+//! takes a part of its caller with it.
 
 use std::collections::{BTreeMap, HashSet};
 
 use ptmem_base::sides::Sides;
 
-use super::{Pairing, StackGroup};
+use super::{Pairing, Token};
 
 /// Groups of both sides whose functions have the same names, whatever their files.
 type Namesakes = Sides<Vec<usize>>;
 
 impl Pairing<'_> {
     /// Finds groups without a partner that are a part of one on the other side: under the same names of functions, both
-    /// sides allocate equally often.
+    /// sides allocate equally often. Then the functions that one side lacks do not count, if the whole has a partner: what two
+    /// programs have in common may be no more than the function that calls all others.
     pub(super) fn join_parts(&mut self) {
-        if self.before.free.is_empty() && self.after.free.is_empty() {
-            return;
-        }
-        let paired: HashSet<(usize, usize)> = self.pairs.iter().copied().collect();
-        for (names, namesakes) in self.namesakes() {
-            if !names.is_empty() && self.allocate_equally_often(&namesakes) {
-                self.join(&namesakes, &paired);
+        for without_unknown in [false, true] {
+            if self.before.free.is_empty() && self.after.free.is_empty() {
+                break;
+            }
+            let paired: HashSet<(usize, usize)> = self.pairs.iter().copied().collect();
+            for (names, namesakes) in self.namesakes(without_unknown) {
+                if !names.is_empty() && self.allocate_equally_often(&namesakes) {
+                    self.join(&namesakes, &paired, without_unknown);
+                }
             }
         }
         self.parts.sort_unstable();
+        self.parts.dedup();
     }
 
     /// The groups by the names of their functions, without those that are settled: their partner has other names, or
     /// allocates as often.
-    fn namesakes(&self) -> BTreeMap<Vec<u64>, Namesakes> {
-        let before: Vec<Vec<u64>> = self.before.groups.iter().map(|group| self.names_after(group)).collect();
-        let after: Vec<Vec<u64>> =
-            self.after.groups.iter().map(|group| group.tokens.iter().map(|token| token.name).collect()).collect();
+    fn namesakes(&self, without_unknown: bool) -> BTreeMap<Vec<u64>, Namesakes> {
+        let mut names = self.names();
+        if without_unknown {
+            let known = names.map(|names| names.iter().flatten().copied().collect::<HashSet<u64>>());
+            names.before.iter_mut().for_each(|names| names.retain(|name| known.after.contains(name)));
+            names.after.iter_mut().for_each(|names| names.retain(|name| known.before.contains(name)));
+        }
+        let Sides { before, after } = names;
         let settled = self.pairs.iter().filter(|&&(old, new)| {
             let figures = (self.before.groups[old].figures, self.after.groups[new].figures);
             before[old] != after[new] || figures.0.allocations == figures.1.allocations
@@ -49,11 +58,13 @@ impl Pairing<'_> {
         namesakes
     }
 
-    /// The functions of a group of the before, as the after names them.
-    fn names_after(&self, group: &StackGroup<'_>) -> Vec<u64> {
+    /// The functions of each group, those of the before as the after names them.
+    fn names(&self) -> Sides<Vec<Vec<u64>>> {
         // A function that went to another file may look like one that was put in between: here all of them count.
-        let tokens = group.tokens.iter().map(|token| self.renamed.get(token).unwrap_or(token));
-        tokens.map(|token| token.name).collect()
+        let renamed = |token: &Token| self.renamed.get(token).unwrap_or(token).name;
+        let before = self.before.groups.iter().map(|group| group.tokens.iter().map(renamed).collect());
+        let after = self.after.groups.iter().map(|group| group.tokens.iter().map(|token| token.name).collect());
+        Sides { before: before.collect(), after: after.collect() }
     }
 
     fn allocate_equally_often(&self, namesakes: &Namesakes) -> bool {
@@ -62,13 +73,17 @@ impl Pairing<'_> {
         before.sum::<u128>() == after.sum::<u128>()
     }
 
-    /// Takes the groups of one side for the parts of the only one on the other, but for those that are `paired`.
-    fn join(&mut self, namesakes: &Namesakes, paired: &HashSet<(usize, usize)>) {
-        let all: Vec<(usize, usize)> = match (&namesakes.before[..], &namesakes.after[..]) {
-            ([whole], parts) => parts.iter().map(|&part| (*whole, part)).collect(),
-            (parts, [whole]) => parts.iter().map(|&part| (part, *whole)).collect(),
+    /// Takes the groups of one side for the parts of the only one on the other, but for those that are `paired`; `to_paired`
+    /// where that one must have a partner.
+    fn join(&mut self, namesakes: &Namesakes, paired: &HashSet<(usize, usize)>, to_paired: bool) {
+        let (all, is_free): (Vec<(usize, usize)>, bool) = match (&namesakes.before[..], &namesakes.after[..]) {
+            ([whole], parts) => (parts.iter().map(|&part| (*whole, part)).collect(), self.before.free.contains(whole)),
+            (parts, [whole]) => (parts.iter().map(|&part| (part, *whole)).collect(), self.after.free.contains(whole)),
             _ => return,
         };
+        if to_paired && is_free {
+            return;
+        }
         for pair in all {
             // The whole has one partner; the other parts go with it.
             if !paired.contains(&pair) && !self.take(pair.0, pair.1) {
