@@ -390,3 +390,16 @@ fn a_function_that_was_extracted_or_inlined_is_no_change() {
         }
     }
 }
+
+#[test]
+fn functions_of_both_sides_do_not_exchange_what_they_hold() {
+    let holding = |encode: u64, decode: u64| {
+        let mut program = Program::default();
+        program.alloc("encode", "encode:10", 512 * encode);
+        program.alloc("decode", "decode:20", 512 * decode);
+        profile::read(&*program.snapshot(), "snapshot", ReadOptions::default()).unwrap()
+    };
+    let diff = diff::compare(holding(1600, 400), holding(400, 1600), DiffOptions::default());
+    let rows: Vec<(&str, i128)> = diff.devices[0].rows.iter().map(|row| (&*row.label, row.delta())).collect();
+    assert_eq!(rows, [("decode (job.py:20)", 512 * 1200), ("encode (job.py:10)", -512 * 1200)]);
+}

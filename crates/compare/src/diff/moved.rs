@@ -106,6 +106,60 @@ struct ComparedGroups {
 struct UnpairedStack {
     row: usize,
     member: GroupMember,
+    is_backward: bool,
+}
+
+/// Size, count and pass.
+type StackKind = (u64, u64, bool);
+
+impl UnpairedStack {
+    fn kind(&self) -> StackKind {
+        (self.member.requested, self.member.at.blocks, self.is_backward)
+    }
+}
+
+/// The stacks of a row that its other side lacks. Those that have an equal there stay, and then as many as the other side has,
+/// those of the nearest sizes: they hold more or less than before, whatever a stack elsewhere holds.
+fn without_partner(stacks: Sides<Vec<UnpairedStack>>) -> Sides<Vec<UnpairedStack>> {
+    let Sides { before, after } = without_equal(stacks);
+    if before.len() <= after.len() {
+        Sides { after: without_nearest(&after, &before), before: Vec::new() }
+    } else {
+        Sides { before: without_nearest(&before, &after), after: Vec::new() }
+    }
+}
+
+/// The stacks of each side that have no equal on the other, the smallest first.
+fn without_equal(stacks: Sides<Vec<UnpairedStack>>) -> Sides<Vec<UnpairedStack>> {
+    let mut kinds = BTreeMap::<StackKind, Sides<Vec<UnpairedStack>>>::new();
+    for (side, stacks) in stacks.each() {
+        stacks.iter().for_each(|&stack| kinds.entry(stack.kind()).or_default().of_mut(side).push(stack));
+    }
+    let mut left = Sides::<Vec<UnpairedStack>>::default();
+    for Sides { mut before, mut after } in kinds.into_values() {
+        let equal = before.len().min(after.len());
+        left.before.extend(before.drain(equal..));
+        left.after.extend(after.drain(equal..));
+    }
+    left
+}
+
+/// The stacks that are left of some when each of fewer others has taken one of the nearest size, both the smallest first.
+fn without_nearest(stacks: &[UnpairedStack], others: &[UnpairedStack]) -> Vec<UnpairedStack> {
+    let mut left = Vec::new();
+    let mut rest = stacks.iter();
+    for (taken, other) in others.iter().enumerate() {
+        let distance = |stack: &UnpairedStack| stack.member.at.bytes.abs_diff(other.member.at.bytes);
+        while let [one, next, ..] = rest.as_slice()
+            && rest.len() > others.len() - taken
+            && distance(next) < distance(one)
+        {
+            left.extend(rest.next());
+        }
+        rest.next();
+    }
+    left.extend(rest);
+    left
 }
 
 struct Rows<'t> {
@@ -114,7 +168,7 @@ struct Rows<'t> {
 }
 
 /// Stacks of both sides that may be the same ones: of one size, count and pass.
-type Alike = BTreeMap<(u64, u64, bool), Sides<Vec<UnpairedStack>>>;
+type Alike = BTreeMap<StackKind, Sides<Vec<UnpairedStack>>>;
 
 /// Bytes of a group at the compared moment; `None` if the group does not exist.
 fn held(stacks: &[StackTotal], group: Option<usize>) -> i128 {
@@ -135,23 +189,12 @@ impl<'t> Rows<'t> {
     fn moves(&mut self, codes: Sides<&SnapshotCode<'_>>) -> Vec<(ExactStack, usize)> {
         let mut left = Alike::new();
         for (row, ComparedGroups { groups, .. }) in self.all.iter().enumerate().filter(|(_, row)| row.gained != 0) {
-            let mut equal = BTreeMap::<_, Sides<Vec<UnpairedStack>>>::new();
-            for (side, group) in groups.each() {
-                let total = group.map(|group| &self.stacks.of(side)[group]);
-                let members = total.map(|total| &*total.members).unwrap_or_default();
-                for &member in members.iter().filter(|member| member.at.bytes > 0) {
-                    let code = codes.of(side);
-                    let key = (member.requested, member.at.blocks, code.is_backward(member.stack));
-                    let operator = code.allocating_operator(member.stack);
-                    equal.entry((key, operator)).or_default().of_mut(side).push(UnpairedStack { row, member });
+            for stacks in self.stacks_of_row(row, *groups, codes) {
+                for (side, left_over) in without_partner(stacks).each() {
+                    for &stack in left_over {
+                        left.entry(stack.kind()).or_default().of_mut(side).push(stack);
+                    }
                 }
-            }
-            // Those that have an equal in their row stay.
-            for ((key, _), Sides { mut before, mut after }) in equal {
-                let equal = before.len().min(after.len());
-                let left = left.entry(key).or_default();
-                left.before.extend(before.drain(equal..));
-                left.after.extend(after.drain(equal..));
             }
         }
         left.retain(|_, Sides { before, after }| !before.is_empty() && !after.is_empty());
@@ -160,6 +203,28 @@ impl<'t> Rows<'t> {
         }
         let functions = Sides::BOTH.map(|&side| functions(self.stacks.of(side), codes.of(side)));
         left.into_values().flat_map(|alike| self.pair(&alike, codes, &functions)).collect()
+    }
+
+    /// What a row holds on both sides, by the pass and the operator that allocated.
+    fn stacks_of_row(
+        &self,
+        row: usize,
+        groups: Sides<Option<usize>>,
+        codes: Sides<&SnapshotCode<'_>>,
+    ) -> impl Iterator<Item = Sides<Vec<UnpairedStack>>> {
+        let mut alike = BTreeMap::<_, Sides<Vec<UnpairedStack>>>::new();
+        for (side, group) in groups.each() {
+            let total = group.map(|group| &self.stacks.of(side)[group]);
+            let members = total.map(|total| &*total.members).unwrap_or_default();
+            for &member in members.iter().filter(|member| member.at.bytes > 0) {
+                let code = codes.of(side);
+                let is_backward = code.is_backward(member.stack);
+                let stack = UnpairedStack { row, member, is_backward };
+                let operator = code.allocating_operator(member.stack);
+                alike.entry((is_backward, operator)).or_default().of_mut(side).push(stack);
+            }
+        }
+        alike.into_values()
     }
 
     /// Pairs stacks of one kind where both rows change less for it: those of one operator first, and those with most frames in
