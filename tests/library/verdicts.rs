@@ -3,6 +3,7 @@
 
 use crate::support::fixtures;
 use crate::support::pickle::{self, Value};
+use crate::support::program::Program;
 use ptmem::budget::DeviceMemory;
 use ptmem::diff::{self, Diff};
 use ptmem::profile::{self, Metric, Profile, ReadOptions};
@@ -321,6 +322,31 @@ fn a_pass_tells_what_grew_beside_the_limits() {
     // What shrank is no growth, and further growth of the end than of the peak counts.
     assert_eq!(judged(3, 1, &["5%"]), (Verdict::Pass, limited));
     assert_eq!(judged(4, 6, &["60%"]).1, "PASS peak grew 2.00 MiB (+50.0 %), allowed 60 %");
+}
+
+/// A program with one stack of each function, of so many KiB.
+fn holding(stacks: &[(&str, u64)]) -> Profile {
+    let mut program = Program::default();
+    stacks.iter().for_each(|(function, kib)| program.alloc(*function, &format!("{function}:7"), 1024 * kib));
+    profile::read(&*program.snapshot(), "snapshot", ReadOptions::default()).unwrap()
+}
+
+#[test]
+fn a_pass_does_not_speak_of_stacks_that_are_not_checked() {
+    let (before, after) = (&[("a", 1000), ("b", 800)], &[("a", 1000), ("b", 1000)]);
+    let sentence = |before, after, limits: &[&str], min_delta| {
+        let thresholds = Thresholds { min_delta, ..growth(limits) };
+        told(&judge_diff(&compare(holding(before), holding(after)), &thresholds))
+    };
+    let pass = |words: &str| (Verdict::Pass, format!("PASS {words}"));
+    let beside = ", but peak grew 200.00 KiB (+11.1 %)";
+    let small = "no stack grew by more than 0 B and at least 1.00 MiB (min-delta)";
+    assert_eq!(sentence(before, after, &["stack=0"], MIB), pass(small));
+    let other = format!("no other stack grew by more than 0 B{beside}");
+    assert_eq!(sentence(before, after, &["stack=0", "stack:b (*=50%"], 0), pass(&other));
+    let highest = format!("no other stack-highest grew by more than 0 B{beside}");
+    assert_eq!(sentence(before, after, &["stack-highest=0", "stack-highest:b (*=50%"], 0), pass(&highest));
+    assert_eq!(sentence(after, before, &["stack=0"], MIB), pass("no stack grew by more than 0 B"));
 }
 
 #[test]

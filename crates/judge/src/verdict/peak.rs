@@ -90,13 +90,13 @@ pub(super) fn most(diff: &Diff, device: &DeviceDiff, delta: i128) -> Option<Grow
     Some(GrownMost { label: most.label.clone(), gained: most.delta(), others: delta - most.delta() })
 }
 
-/// A figure without a limit that grew by more than the peak did.
+/// A figure without a limit that grew: the peak, or one that grew by more than the peak did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Beside {
     device: Option<DeviceId>,
     metric: Metric,
     sides: Sides<u64>,
-    /// Bytes by which it certainly grew more than the peak.
+    /// Bytes by which it certainly grew, more than the peak where it is another figure.
     surplus: i128,
 }
 
@@ -110,7 +110,9 @@ impl Beside {
         let devices = diff.devices.iter().filter(|device| !device.is_host());
         let whole = devices.filter(|device| is_whole(diff, device, thresholds));
         let figures = whole.flat_map(|device| {
-            let beside = [Metric::End, Metric::Baseline, Metric::Reserved, Metric::ReservedEnd];
+            let beside = [Metric::Peak, Metric::End, Metric::Baseline, Metric::Reserved, Metric::ReservedEnd];
+            // Without any limit the verdict is about the peak itself.
+            let beside = beside.into_iter().filter(|&metric| metric != Metric::Peak || !checks.is_empty());
             beside.map(|metric| Self::new(diff, device, metric))
         });
         let grown = figures.flatten().filter(|figure| figure.surplus >= i128::from(thresholds.min_delta.max(1)));
@@ -122,7 +124,7 @@ impl Beside {
     fn new(diff: &Diff, device: &DeviceDiff, metric: Metric) -> Option<Self> {
         let sides = device.metric(metric).both()?;
         let errors = diff.sides_of(device).both()?.map(|of| metric.max_error(of)).both()?;
-        let of_peak = device.metric(Metric::Peak).gained().unwrap_or(0).max(0);
+        let of_peak = device.metric(Metric::Peak).gained().filter(|_| metric != Metric::Peak).unwrap_or(0).max(0);
         let surplus = sides.delta() - of_peak - i128::from(errors.before) - i128::from(errors.after);
         Some(Self { device: device.id(), metric, sides, surplus })
     }

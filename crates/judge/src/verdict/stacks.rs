@@ -1,12 +1,22 @@
 //! Limits on the growth of stacks: of what they hold at the peak, and of the most that they held at any moment.
 
 use ptmem_base::pattern::Selector;
+use ptmem_base::units::Size;
 use ptmem_compare::diff::{Diff, Row, RowKind};
 use ptmem_trace::profile::Bucket;
 
 use super::growth::{Gated, HOW_TO_NAME, has_rows_at_peak, labels};
 use super::judge::Judge;
 use super::{Check, CheckedRow, GrowthLimit, LimitKind, Outcome, Thresholds};
+
+/// Rows that grew by more than a limit, and are not checked.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct UncheckedRows {
+    /// Some have limits of their own.
+    others: bool,
+    /// Some changed by less than is checked.
+    small: bool,
+}
 
 impl<'a> Gated<'a> {
     /// A test whether a limit on stacks is about a row: one that its pattern selects, or without a pattern all but those with
@@ -22,9 +32,23 @@ impl<'a> Gated<'a> {
         }
     }
 
-    /// Whether a row is large enough to be checked.
-    fn is_gated(&self, row: &Row) -> bool {
-        row.delta().unsigned_abs() >= u128::from(self.thresholds.min_delta) && row.kind.is_memory()
+    /// Whether a change is large enough to be checked.
+    fn is_large(&self, delta: i128) -> bool {
+        delta.unsigned_abs() >= u128::from(self.thresholds.min_delta)
+    }
+
+    /// The check that passes where no row exceeds the limit. It says which rows that do are not checked.
+    fn passed(&self, unchecked: UncheckedRows) -> Check {
+        let mut check = self.check();
+        if unchecked != UncheckedRows::default() {
+            let other = if unchecked.others { "other " } else { "" };
+            let (of, limit) = (self.growth.target.name(), &self.growth.limit);
+            let verb = if check.limit.is_two_sided { "changed" } else { "grew" };
+            let least = Size(self.thresholds.min_delta);
+            let large = if unchecked.small { format!(" and at least {least} (min-delta)") } else { String::new() };
+            check.figures.words = Some(format!("no {other}{of} {verb} by more than {limit}{large}"));
+        }
+        check
     }
 
     /// Whether a stack only was held at another moment: its highest did not change as much in the same direction.
@@ -70,7 +94,7 @@ impl<'a> Gated<'a> {
             check.reason = Some(reason);
             check.outcome = Outcome::Inconclusive;
         }
-        self.is_growth(before, delta).then_some(check)
+        (!self.growth.limit.holds(before, delta)).then_some(check)
     }
 
     /// The check of a row that may exceed the limit on stacks; `None` where it cannot.
@@ -106,28 +130,39 @@ impl Judge {
         let checked = self.checks.len();
         let mut budget = gated.budget();
         let scope = gated.scope();
-        for row in gated.device.rows.iter().filter(|row| gated.is_gated(row) && scope(row)) {
-            if let Some(mut check) = gated.check_of_row(row) {
+        let mut unchecked = UncheckedRows::default();
+        for row in gated.device.rows.iter().filter(|row| row.kind.is_memory()) {
+            let Some(mut check) = gated.check_of_row(row) else { continue };
+            if !scope(row) {
+                unchecked.others |= gated.growth.target.pattern.is_none();
+            } else if !gated.is_large(row.delta()) {
+                unchecked.small = true;
+            } else {
                 budget.accept_stack(&mut check, row);
                 self.add(check);
             }
         }
-        self.or_pass(checked, gated.check(), None);
+        self.or_pass(checked, gated.passed(unchecked), None);
     }
 
     /// The most that stacks held at any moment: a check for each that exceeds the limit, or one that passes.
     pub(super) fn growth_of_highest(&mut self, gated: &Gated<'_>) {
         let checked = self.checks.len();
         let mut budget = gated.budget();
-        let rows = gated.device.rows.iter().filter(|row| row.kind.is_memory());
-        let selector = gated.growth.target.pattern.as_ref().map(|pattern| gated.device.selector(pattern));
-        for row in rows.filter(|row| selector.is_none_or(|selector| row.is_selected(&selector))) {
-            if let Some(mut check) = gated.check_of_highest(row) {
+        let scope = gated.scope();
+        let mut unchecked = UncheckedRows::default();
+        for row in gated.device.rows.iter().filter(|row| row.kind.is_memory()) {
+            let Some(mut check) = gated.check_of_highest(row) else { continue };
+            if !scope(row) {
+                unchecked.others |= gated.growth.target.pattern.is_none();
+            } else if !check.figures.delta.is_none_or(|delta| gated.is_large(delta)) {
+                unchecked.small = true;
+            } else {
                 budget.accept_stack(&mut check, row);
                 self.add(check);
             }
         }
-        self.or_pass(checked, gated.check(), None);
+        self.or_pass(checked, gated.passed(unchecked), None);
     }
 
     /// A pattern that matches no stack on any device checks nothing.
