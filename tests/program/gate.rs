@@ -419,6 +419,59 @@ fn a_job_gets_all_that_it_shows_as_files() {
     assert!(!folder.join("comment.md").exists());
 }
 
+/// The event of a pull request that begins at a commit and has these labels.
+fn pull_request(base: &str, labels: &[&str]) -> Value {
+    let labels: Vec<Value> = labels.iter().map(|name| json!({ "name": name })).collect();
+    json!({ "pull_request": { "base": { "sha": base }, "head": { "sha": "x" }, "labels": labels } })
+}
+
+/// Judges these gates for a pull request with the label that approves growth: the exit code, and whether the job is told of an approval.
+fn labeled(checkout: &Checkout, gates: &str) -> (i32, String) {
+    checkout.write("ptmem.toml", gates);
+    let base = git(&checkout.root(), &["rev-parse", "HEAD"]);
+    let (output, folder) =
+        checkout.job("pull_request", &pull_request(&base, &["wanted"]), &["--approve-label", "wanted"]);
+    let outputs = read(&folder.join("outputs.txt"));
+    let approved = outputs.lines().find_map(|line| line.strip_prefix("approved=")).unwrap();
+    (output.status.code().unwrap(), approved.to_owned())
+}
+
+#[test]
+fn a_label_approves_nothing_where_another_gate_fails() {
+    let checkout = Checkout::new("before.pkl");
+    for name in ["before.pkl", "after.pkl", "state-only.pkl"] {
+        fs::copy(fixtures().join(name), checkout.root().join(name)).unwrap();
+    }
+    let growth = "[gate.a]\nbefore = \"before.pkl\"\nafter = \"after.pkl\"\n";
+    assert_eq!(labeled(&checkout, growth), (0, "true".to_owned()));
+    for (snapshot, most, code, approved) in [
+        ("after.pkl", "1GiB", 0, "true"),
+        ("after.pkl", "1MiB", 1, "false"),
+        // Inconclusive: less than the regression, but not approved.
+        ("state-only.pkl", "1GiB", 3, "false"),
+    ] {
+        let other = format!("[gate.b]\nsnapshot = \"{snapshot}\"\nmax = {{ peak = \"{most}\" }}\n");
+        let expected = (code, approved.to_owned());
+        assert_eq!(labeled(&checkout, &format!("{growth}{other}")), expected, "{snapshot} {most}");
+    }
+}
+
+#[test]
+fn recorded_code_cannot_set_the_label() {
+    let checkout = Checkout::new("before.pkl");
+    let base = git(&checkout.root(), &["rev-parse", "HEAD"]);
+    checkout.copies("after.pkl");
+    let forged = checkout.folder.path().join("forged.json");
+    fs::write(&forged, pull_request(&base, &["wanted"]).to_string()).unwrap();
+    let event = checkout.folder.path().join("event.json");
+    let script = format!("cp '{}' '{}'\n", forged.display(), event.display());
+    checkout.write("run.sh", &format!("{script}{}", read(&checkout.root().join("run.sh"))));
+    checkout.commit("grow");
+    let (output, _) = checkout.job("pull_request", &pull_request(&base, &[]), &["--approve-label", "wanted"]);
+    assert_eq!(read(&event), read(&forged));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+}
+
 #[test]
 fn secrets_of_a_job_are_in_none_of_its_files() {
     let checkout = Checkout::new("before.pkl");

@@ -55,18 +55,23 @@ struct Outputs {
     lines: Vec<(String, String)>,
     changed: bool,
     announce: bool,
+    /// Whether a label approves what fails, and whether anything fails without its approval.
+    approved: bool,
+    fails: bool,
 }
 
 impl Outputs {
     /// Adds the lines of a result.
-    fn add(&mut self, verdict: Verdict, text: &str) {
+    fn add(&mut self, result: &GateResult<'_>, text: &str) {
         let lines = text.lines().filter_map(|line| line.split_once('='));
         let lines: Vec<_> = lines.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let has = |name: &str| lines.iter().any(|(known, value)| known == name && value == "true");
         self.changed |= has("changed");
         self.announce |= has("announce");
-        if self.worst.is_none_or(|worst| verdict > worst) {
-            self.worst = Some(verdict);
+        self.approved |= result.is_approved;
+        self.fails |= !result.is_approved && result.verdict != Verdict::Pass;
+        if self.worst.is_none_or(|worst| result.verdict > worst) {
+            self.worst = Some(result.verdict);
             self.lines = lines;
         }
     }
@@ -77,6 +82,7 @@ impl Outputs {
             let value = match &**name {
                 "changed" => &self.changed.to_string(),
                 "announce" => &self.announce.to_string(),
+                "approved" => &(self.approved && !self.fails).to_string(),
                 _ => value,
             };
             let _ = writeln!(text, "{name}={value}");
@@ -153,7 +159,7 @@ impl CiFolder {
         let format = if is_brief { Format::Brief } else { Format::Markdown };
         add_text(&mut texts.comment, &with_block(&render(format, MOST_COMMENT)?, &quoted));
         texts.annotations += &render(Format::Github, 0)?;
-        texts.outputs.add(result.verdict, &render(Format::GithubOutput, 0)?);
+        texts.outputs.add(result, &render(Format::GithubOutput, 0)?);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use ptmem::config::{GateRules, GateSource, Recording};
-use ptmem::diagnostic::{Code, Diagnostic};
+use ptmem::diagnostic::Code;
 use ptmem::profile::{InputKind, ReadOptions};
 use ptmem::report::{Acceptance, Format, RenderOptions};
 use ptmem::sides::Sides;
@@ -21,13 +21,12 @@ use super::super::output::{self, Output};
 use super::super::place::StartFolder;
 use super::super::recorder::{Failure, Made, Recorded};
 use super::super::report::report_options;
-use super::super::words::many;
 use super::super::{leak, profile, ranks, surroundings};
 use super::arguments::{GateArguments, UNNAMED};
 use super::base::BaseCommit;
 use super::ci::CiFolder;
 use super::of_base::{NoRecording, OfBase};
-use super::results::{self, AloneResult, GateResult, SingleGate, Unrecorded};
+use super::results::{self, AloneResult, ChangeFacts, GateResult, SingleGate, Unrecorded};
 use super::rules::{self, EditedFile, RuleChange};
 use super::sides::{GatePlan, Recordings, WORKING_TREE};
 use super::update::{accepting, improvement, storing, update};
@@ -48,9 +47,6 @@ pub(super) struct Gates<'a> {
 
 /// The growth of the peak that is allowed where nobody set a limit.
 const DEFAULT_LIMIT: &str = "5%";
-
-/// Edited files that a remark names.
-const MOST_PATHS: usize = 5;
 
 /// Lines of a failed recording of the base that a report quotes.
 const QUOTED_LINES: usize = 12;
@@ -73,8 +69,9 @@ impl Gates<'_> {
     /// Records and judges all gates, reports them, and gives the exit code.
     pub(super) fn judge(&self, base: Option<&BaseCommit>) -> Result<ExitCode> {
         let of_base = base.map(|base| OfBase::of(base, self)).transpose()?;
-        // Before recorded code runs, which can write to the working tree.
+        // Before recorded code runs, which can write to the working tree and to the event.
         let edited = of_base.as_ref().map(|of_base| self.edited(of_base)).transpose()?.unwrap_or_default();
+        let approval = self.approve_label().map(surroundings::approval).transpose()?.flatten();
         if self.arguments.update
             && let Some((name, _)) =
                 self.rules.iter().find(|(_, gate)| !matches!(gate.source, GateSource::Files { .. }))
@@ -113,7 +110,12 @@ impl Gates<'_> {
         if self.arguments.update {
             return self.update(compared);
         }
-        self.report(compared, alone, &edited, base)
+        self.report(compared, alone, &ChangeFacts { base, edited, approval })
+    }
+
+    /// The label that lets growth pass.
+    fn approve_label(&self) -> Option<&str> {
+        self.arguments.approve_label.as_deref().filter(|label| !label.is_empty())
     }
 
     /// What the change edits of what the verdict is computed by.
@@ -362,48 +364,40 @@ impl Gates<'_> {
         &self,
         mut compared: Option<Gate>,
         mut alone: Vec<SingleGate>,
-        edited: &[EditedFile],
-        base: Option<&BaseCommit>,
+        facts: &ChangeFacts<'_>,
     ) -> Result<ExitCode> {
         for node in compared.iter_mut().flat_map(|gate| &mut gate.nodes) {
             if let GateNode::One(comparison) = node {
                 comparison.judgement.diagnostics.extend(improvement(comparison, self.arguments));
             }
         }
-        let remark = changed(edited);
+        let remark = facts.remark();
         match (&mut compared, alone.first_mut()) {
             (Some(gate), _) => gate.remark(remark),
             (None, Some(first)) => first.remark(remark),
             (None, None) => {}
         }
-        let label = self.arguments.approve_label.as_ref().filter(|label| !label.is_empty());
-        let approval = label.map(|label| surroundings::approval(label)).transpose()?.flatten();
         let leaves = compared.iter().flat_map(Gate::leaves);
         let commands = leaves.filter_map(|comparison| accepting(comparison, self.arguments)).collect();
-        let acceptance = self.loaded.acceptance()?.map(|of| Acceptance { commands, label: label.cloned(), ..of });
+        let acceptance = self.loaded.acceptance()?.map(|of| Acceptance {
+            commands,
+            label: self.approve_label().map(str::to_owned),
+            ..of
+        });
         let options = RenderOptions { acceptance, ..report_options(&self.arguments.view, self.output) };
-        let compared = compared.as_ref().map(|gate| GateResult::compared(gate, &options, approval.as_ref()));
-        let alone = alone.iter().map(|one| one.judged(&options, approval.as_ref()));
+        let compared = compared.as_ref().map(|gate| GateResult::compared(gate, &options, facts.approval.as_ref()));
+        let alone = alone.iter().map(|one| one.judged(&options, facts.approval.as_ref()));
         let mut results: Vec<GateResult<'_>> = compared.into_iter().chain(alone).collect();
         results::write(&mut results, &self.place, &self.arguments.view, self.output)?;
         if let Some(folder) = self.folder {
-            folder.write(&results, edited, &self.place, &self.arguments.view)?;
+            folder.write(&results, &facts.edited, &self.place, &self.arguments.view)?;
         }
-        if let Some(base) = base {
+        if let Some(base) = facts.base {
             output::print_note(&format!("the base is {}, {}", base.short(), base.reason));
         }
         let verdict = results.iter().filter(|result| !result.is_approved).map(|result| result.verdict).max();
         Ok(exit_code(verdict.unwrap_or(Verdict::Pass), self.arguments.trust.exit_zero))
     }
-}
-
-/// The remark on what a change edits of what its verdict is computed by.
-fn changed(edited: &[EditedFile]) -> Option<Diagnostic> {
-    let paths: Vec<&str> = edited.iter().map(|edited| &*edited.path).take(MOST_PATHS).collect();
-    let more = edited.len() - paths.len();
-    let more = if more > 0 { format!(" and {}", many(more, "other")) } else { String::new() };
-    let message = format!("this change edits what its verdict is computed by: {}{more}", paths.join(", "));
-    (!edited.is_empty()).then(|| Diagnostic::new(Code::GateChanged, None, message))
 }
 
 /// A snapshot; of several ranks the first one's.

@@ -1,7 +1,7 @@
 //! The results of a run: the comparisons together, each other gate by itself. Each has a report of its own.
 
 use anyhow::{Result, bail};
-use ptmem::diagnostic::Diagnostic;
+use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::report::{Approval, Format, RenderOptions, Report};
 use ptmem::verdict::{Gate, Headline, LeakGate, Readings, Verdict};
 use serde_json::json;
@@ -10,6 +10,9 @@ use serde_json::value::RawValue;
 use super::super::args::{Export, ViewArguments};
 use super::super::output::Output;
 use super::super::place::StartFolder;
+use super::super::words::many;
+use super::base::BaseCommit;
+use super::rules::EditedFile;
 
 /// A working tree that cannot be recorded.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +21,28 @@ pub(super) struct Unrecorded {
     pub(super) reason: String,
     /// The end of the output.
     pub(super) output: Vec<String>,
+}
+
+/// Edited files that a remark names.
+const MOST_PATHS: usize = 5;
+
+/// What is known of a run before code is recorded.
+pub(super) struct ChangeFacts<'r> {
+    pub(super) base: Option<&'r BaseCommit>,
+    /// What the change edits of what the verdict is computed by.
+    pub(super) edited: Vec<EditedFile>,
+    pub(super) approval: Option<Approval>,
+}
+
+impl ChangeFacts<'_> {
+    /// The remark on what the change edits.
+    pub(super) fn remark(&self) -> Option<Diagnostic> {
+        let paths: Vec<&str> = self.edited.iter().map(|edited| &*edited.path).take(MOST_PATHS).collect();
+        let more = self.edited.len() - paths.len();
+        let more = if more > 0 { format!(" and {}", many(more, "other")) } else { String::new() };
+        let message = format!("this change edits what its verdict is computed by: {}{more}", paths.join(", "));
+        (!self.edited.is_empty()).then(|| Diagnostic::new(Code::GateChanged, None, message))
+    }
 }
 
 /// A gate that was judged by itself.
