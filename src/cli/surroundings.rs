@@ -7,7 +7,7 @@ use ptmem::report::{Approval, CiRun};
 use serde_json::Value;
 
 /// A variable that is there and not empty.
-fn variable(name: &str) -> Option<String> {
+pub(super) fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 

@@ -15,16 +15,16 @@ use crate::support::readers::check_json;
 use crate::support::tool::{git, text, verdict};
 
 /// A repository whose gate copies a fixture, and the folder of the recordings that are kept.
-struct Checkout {
-    folder: TempDir,
+pub(super) struct Checkout {
+    pub(super) folder: TempDir,
 }
 
 /// A gate that runs the script of the repository on no simulated card.
-const GATE: &str = "[gate.train]\nrecord = \"sh run.sh\"\ngpu = \"real\"\n";
+pub(super) const GATE: &str = "[gate.train]\nrecord = \"sh run.sh\"\ngpu = \"real\"\n";
 
 impl Checkout {
     /// One with a commit that has a gate, and whose script copies a fixture.
-    fn new(fixture: &str) -> Self {
+    pub(super) fn new(fixture: &str) -> Self {
         let checkout = Self { folder: tempfile::tempdir().unwrap() };
         fs::create_dir(checkout.root()).unwrap();
         git(&checkout.root(), &["init", "--quiet", "--initial-branch", "main"]);
@@ -34,18 +34,18 @@ impl Checkout {
         checkout
     }
 
-    fn root(&self) -> PathBuf {
+    pub(super) fn root(&self) -> PathBuf {
         self.folder.path().join("code")
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(super) fn write(&self, name: &str, text: &str) {
         let path = self.root().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
     /// Lets the script note that it ran, and copy a fixture, or the file of a path.
-    fn copies(&self, fixture: impl AsRef<Path>) {
+    pub(super) fn copies(&self, fixture: impl AsRef<Path>) {
         let runs = self.folder.path().join("runs");
         let fixture = fixtures().join(fixture);
         let script = format!("pwd >> '{}'\ncp '{}' \"$PTMEM_SNAPSHOT\"\n", runs.display(), fixture.display());
@@ -62,13 +62,13 @@ impl Checkout {
         path
     }
 
-    fn commit(&self, message: &str) -> String {
+    pub(super) fn commit(&self, message: &str) -> String {
         git(&self.root(), &["add", "--all"]);
         git(&self.root(), &["commit", "--quiet", "--message", message]);
         git(&self.root(), &["rev-parse", "HEAD"])
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
         command.current_dir(self.root()).env_clear().env("PATH", std::env::var_os("PATH").unwrap());
         command.env("HOME", self.folder.path()).env("PTMEM_TODAY", "2027-01-15");
@@ -77,7 +77,7 @@ impl Checkout {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    pub(super) fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
     }
 
@@ -91,7 +91,7 @@ impl Checkout {
     }
 
     /// Runs it as a job of GitHub Actions with an event, and gives the folder with what the job shows.
-    fn job(&self, name: &str, event: &Value, arguments: &[&str]) -> (Output, PathBuf) {
+    pub(super) fn job(&self, name: &str, event: &Value, arguments: &[&str]) -> (Output, PathBuf) {
         let path = self.folder.path().join("event.json");
         fs::write(&path, event.to_string()).unwrap();
         let mut command = self.command(arguments);
@@ -102,7 +102,7 @@ impl Checkout {
     }
 }
 
-fn read(path: &Path) -> String {
+pub(super) fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -420,7 +420,7 @@ fn a_job_gets_all_that_it_shows_as_files() {
 }
 
 /// The event of a pull request that begins at a commit and has these labels.
-fn pull_request(base: &str, labels: &[&str]) -> Value {
+pub(super) fn pull_request(base: &str, labels: &[&str]) -> Value {
     let labels: Vec<Value> = labels.iter().map(|name| json!({ "name": name })).collect();
     json!({ "pull_request": { "base": { "sha": base }, "head": { "sha": "x" }, "labels": labels } })
 }

@@ -24,6 +24,7 @@ mod diagnostics;
 mod facts;
 mod fit;
 mod gate;
+mod gate_base;
 mod git;
 mod golden;
 mod history;

@@ -32,7 +32,7 @@ pub(super) enum Occasion {
 }
 
 /// Names of branches that others usually are merged into, where a repository does not say which one.
-const DEFAULT_BRANCHES: [&str; 4] = ["origin/main", "origin/master", "main", "master"];
+const USUAL_BRANCHES: [&str; 4] = ["origin/main", "origin/master", "main", "master"];
 
 /// Finds what the working tree is compared with: what was asked for, otherwise what the event of a job says, otherwise where its
 /// history leaves the default branch.
@@ -57,7 +57,7 @@ pub(super) fn occasion(place: &StartFolder, asked: Option<&str>) -> Result<Occas
     {
         return merge_base(place, &wanted, "the base of the merge request").map(Occasion::Change);
     }
-    of_default_branch(place).map(Occasion::Change)
+    of_default_branch(place, event.as_ref()).map(Occasion::Change)
 }
 
 /// The base of a pull request. Its checkout is by default a merge of both branches, whose first parent is the base, whatever came
@@ -78,8 +78,8 @@ fn of_pull_request(place: &StartFolder, event: &Value, wanted: &str) -> Result<B
 fn merge_base(place: &StartFolder, name: &str, what: &str) -> Result<BaseCommit> {
     let lacks = || {
         anyhow!(
-            "{what}, {name}: the checkout lacks it, or the history back to it; in GitHub Actions set fetch-depth: 2 of \
-             actions/checkout for a pull request, otherwise 0"
+            "{what}, {name}: the checkout lacks it, or the history back to it; fetch it (in GitHub Actions with fetch-depth: 2 of \
+             actions/checkout for a pull request, otherwise 0), or give another --base"
         )
     };
     let hash = rev_parse(place, name).and_then(|commit| common(place, &commit)).ok_or_else(lacks)?;
@@ -97,17 +97,38 @@ fn common(place: &StartFolder, commit: &str) -> Option<String> {
 }
 
 /// The commit in which the working tree leaves the default branch; HEAD, if it is on that branch.
-fn of_default_branch(place: &StartFolder) -> Result<BaseCommit> {
+fn of_default_branch(place: &StartFolder, event: Option<&Value>) -> Result<BaseCommit> {
     let head = rev_parse(place, "HEAD").context(
         "the working directory is in no Git repository with a commit; ptmem gate compares the working tree with a commit",
     )?;
+    let name = default_branch(place, event).context(
+        "the default branch is not known, and with it the commit to compare with: no origin/HEAD, main or master is here; give \
+         --base",
+    )?;
+    let base = merge_base(place, &name, "the default branch")?;
+    let reason = if base.hash == head { "HEAD".to_owned() } else { format!("the merge base with {name}") };
+    Ok(BaseCommit { reason, ..base })
+}
+
+/// The name of the default branch: as the job says, otherwise as the repository does, otherwise a usual one, or the only one. A job can
+/// lack the branch that it names.
+fn default_branch(place: &StartFolder, event: Option<&Value>) -> Option<String> {
+    let of_event = event.and_then(|event| event.pointer("/repository/default_branch")).and_then(Value::as_str);
+    if let Some(name) = of_event.map(str::to_owned).or_else(|| surroundings::variable("CI_DEFAULT_BRANCH")) {
+        let of_origin = format!("origin/{name}");
+        let is_only_here = rev_parse(place, &of_origin).is_none() && rev_parse(place, &name).is_some();
+        return Some(if is_only_here { name } else { of_origin });
+    }
     let of_origin =
         git::text(&mut place.git(), &["symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD"]).ok();
-    let names = of_origin.iter().map(String::as_str).chain(DEFAULT_BRANCHES);
-    let found =
-        names.filter(|name| rev_parse(place, name).is_some()).find_map(|name| Some((name, common(place, name)?)));
-    let Some((name, hash)) = found.filter(|(_, hash)| *hash != head) else {
-        return Ok(BaseCommit { hash: head, reason: "HEAD".to_owned() });
-    };
-    Ok(BaseCommit { reason: format!("the merge base with {name}"), hash })
+    let mut names = of_origin.into_iter().chain(USUAL_BRANCHES.map(str::to_owned));
+    names.find(|name| rev_parse(place, name).is_some()).or_else(|| only_branch(place))
+}
+
+/// The branch of a repository that has one, and none of a remote.
+fn only_branch(place: &StartFolder) -> Option<String> {
+    let branches =
+        git::text(&mut place.git(), &["for-each-ref", "--format=%(refname)", "refs/heads", "refs/remotes"]).ok()?;
+    let name = branches.strip_prefix("refs/heads/")?;
+    (!name.contains('\n')).then(|| name.to_owned())
 }

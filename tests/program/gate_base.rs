@@ -1,0 +1,85 @@
+//! The commit that `ptmem gate` compares with, where nobody names it.
+
+use std::process::Output;
+
+use serde_json::json;
+
+use super::gate::Checkout;
+use crate::support::tool::{git, text};
+
+/// A checkout whose branch `feature` has a commit that grows, and leaves another branch.
+fn feature(of: &str) -> Checkout {
+    let checkout = Checkout::new("before.pkl");
+    git(&checkout.root(), &["branch", "--move", of]);
+    git(&checkout.root(), &["checkout", "--quiet", "-b", "feature"]);
+    checkout.copies("after.pkl");
+    checkout.commit("grow");
+    checkout
+}
+
+/// A checkout that has nothing but that branch.
+fn feature_alone() -> Checkout {
+    let checkout = feature("main");
+    git(&checkout.root(), &["update-ref", "refs/remotes/origin/feature", "HEAD"]);
+    git(&checkout.root(), &["branch", "--quiet", "-D", "main"]);
+    checkout
+}
+
+#[track_caller]
+fn ends(output: &Output, code: i32, message: &str) {
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{}{stderr}", text(&output.stdout));
+    assert!(stderr.contains(message), "{stderr}");
+}
+
+#[test]
+fn a_change_is_not_compared_with_itself_where_the_default_branch_is_unknown() {
+    let checkout = feature("trunk");
+    ends(&checkout.run(&[]), 2, "the default branch is not known");
+    ends(&checkout.run(&["--base", "trunk"]), 1, ", --base");
+    git(&checkout.root(), &["update-ref", "refs/remotes/origin/trunk", "trunk"]);
+    git(&checkout.root(), &["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/trunk"]);
+    ends(&checkout.run(&[]), 1, ", the merge base with origin/trunk");
+}
+
+#[test]
+fn the_only_branch_is_the_default_one() {
+    let checkout = Checkout::new("before.pkl");
+    git(&checkout.root(), &["branch", "--move", "users/trunk"]);
+    checkout.copies("after.pkl");
+    ends(&checkout.run(&[]), 1, ", HEAD");
+    // In a clone of one branch, others may not be here.
+    git(&checkout.root(), &["update-ref", "refs/remotes/origin/users/trunk", "HEAD"]);
+    ends(&checkout.run(&[]), 2, "the default branch is not known");
+}
+
+#[test]
+fn a_job_names_the_default_branch() {
+    let checkout = feature_alone();
+    let base = git(&checkout.root(), &["rev-parse", "HEAD~1"]);
+    let event = json!({ "ref": "refs/heads/feature", "repository": { "default_branch": "trunk" } });
+    let missing = "the default branch, origin/trunk: the checkout lacks it";
+    ends(&checkout.job("workflow_dispatch", &event, &[]).0, 2, missing);
+    let mut command = checkout.command(&[]);
+    command.env("CI_DEFAULT_BRANCH", "trunk");
+    ends(&command.output().unwrap(), 2, missing);
+    git(&checkout.root(), &["update-ref", "refs/remotes/origin/trunk", &base]);
+    ends(&checkout.job("workflow_dispatch", &event, &[]).0, 1, ", the merge base with origin/trunk");
+    ends(&command.output().unwrap(), 1, ", the merge base with origin/trunk");
+}
+
+#[test]
+fn a_default_branch_without_a_common_commit_is_an_error() {
+    let checkout = feature("main");
+    git(&checkout.root(), &["checkout", "--quiet", "main"]);
+    let origin = format!("file://{}", checkout.root().display());
+    let clone = checkout.folder.path().join("clone");
+    let arguments = ["clone", "--quiet", "--depth", "1", "--no-single-branch", "--branch", "feature", &origin];
+    git(checkout.folder.path(), &[&arguments[..], &[clone.to_str().unwrap()]].concat());
+    let mut command = checkout.command(&[]);
+    ends(
+        &command.current_dir(&clone).output().unwrap(),
+        2,
+        "the default branch, origin/main: the checkout lacks it, or the history",
+    );
+}
