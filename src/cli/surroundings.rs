@@ -21,6 +21,14 @@ pub(super) fn event() -> Result<Option<Value>> {
     Ok(Some(event))
 }
 
+/// Whether the run is one of a change: of a pull request, a merge queue or a merge request.
+pub(super) fn is_change() -> bool {
+    let event = event().ok().flatten();
+    let is_of_event =
+        event.is_some_and(|event| ["pull_request", "merge_group"].iter().any(|key| event.get(key).is_some()));
+    is_of_event || variable("CI_MERGE_REQUEST_IID").is_some()
+}
+
 /// The run with its addresses; none outside of GitHub Actions and GitLab.
 pub(super) fn run() -> Option<CiRun> {
     run_of_github().or_else(run_of_gitlab)

@@ -4,7 +4,8 @@ use std::process::Output;
 
 use serde_json::json;
 
-use super::gate::Checkout;
+use super::gate::{Checkout, GATE, pull_request, read};
+use crate::support::fixtures;
 use crate::support::tool::{git, text};
 
 /// A checkout whose branch `feature` has a commit that grows, and leaves another branch.
@@ -82,4 +83,40 @@ fn a_default_branch_without_a_common_commit_is_an_error() {
         2,
         "the default branch, origin/main: the checkout lacks it, or the history",
     );
+}
+
+#[test]
+fn without_the_base_the_edits_of_a_pull_request_are_not_shown_and_it_says_so() {
+    let checkout = Checkout::new("before.pkl");
+    std::fs::copy(fixtures::folder().join("before.pkl"), checkout.root().join("a.pkl")).unwrap();
+    checkout.write("ptmem.toml", "[gate.a]\nbefore = \"a.pkl\"\nafter = \"a.pkl\"\n");
+    let (output, folder) = checkout.job("pull_request", &pull_request(&"7".repeat(40), &[]), &[]);
+    ends(&output, 0, "");
+    assert_reads!(read(&folder.join("comment.md")) => str![[r#"
+<!-- ptmem:default -->
+### ✅ PASS: a: peak did not change, allowed 5 %
+
+> ⚠️ a: this change may edit what its verdict is computed by; the edits cannot be shown: the base of the pull request, 7777777777777777777777777777777777777777: the checkout lacks it, or the history back to it; fetch it (in GitHub Actions with fetch-depth: 2 of actions/checkout for a pull request, otherwise 0), or give another --base (`gate-changed`)
+
+> ⚠️ a: before and after are the same file: nothing can have changed (`same-input`)
+"#]]);
+    let outputs = read(&folder.join("outputs.txt"));
+    assert!(outputs.contains("announce=true"), "{outputs}");
+    // Elsewhere nobody reviews a change.
+    let event = json!({ "repository": { "default_branch": "trunk" } });
+    let (output, _) = checkout.job("workflow_dispatch", &event, &[]);
+    assert!(!text(&output.stdout).contains("gate-changed") && output.status.success(), "{}", text(&output.stdout));
+}
+
+#[test]
+fn an_edited_configuration_that_an_option_names_is_shown() {
+    let checkout = Checkout::new("before.pkl");
+    checkout.write("ci/gates.toml", &format!("max-growth = \"5%\"\n{GATE}"));
+    checkout.commit("gates");
+    git(&checkout.root(), &["checkout", "--quiet", "-b", "feature"]);
+    checkout.write("ci/gates.toml", &format!("max-growth = \"500%\"\n{GATE}"));
+    checkout.commit("looser");
+    let output = checkout.run(&["--config", "ci/gates.toml"]);
+    let remark = "warning[gate-changed] this change edits what its verdict is computed by: ci/gates.toml\n";
+    assert!(text(&output.stdout).contains(remark), "{}", text(&output.stdout));
 }

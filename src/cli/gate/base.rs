@@ -2,7 +2,7 @@
 
 use std::env;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Error, Result, anyhow};
 use serde_json::Value;
 
 use super::super::git;
@@ -27,8 +27,12 @@ impl BaseCommit {
 pub(super) enum Occasion {
     /// A change, compared with this commit.
     Change(BaseCommit),
+    /// Files that are compared although the commit to compare with is not known, for this reason.
+    WithoutBase(Error),
     /// A commit that was pushed to a branch: it is kept for the trend, and nothing is judged.
     Push,
+    /// So many runs of the after alone, which need no base.
+    Repeated(u32),
 }
 
 /// Names of branches that others usually are merged into, where a repository does not say which one.

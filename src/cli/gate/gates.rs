@@ -67,7 +67,10 @@ enum GateSources {
 
 impl Gates<'_> {
     /// Records and judges all gates, reports them, and gives the exit code.
-    pub(super) fn judge(&self, base: Option<&BaseCommit>) -> Result<ExitCode> {
+    pub(super) fn judge(&self, base: Result<&BaseCommit>) -> Result<ExitCode> {
+        // What a change edits of its own rules is shown, unless nothing says where the change begins.
+        let unshown = base.as_ref().err().filter(|_| surroundings::is_change()).map(|error| format!("{error:#}"));
+        let base = base.ok();
         let of_base = base.map(|base| OfBase::of(base, self)).transpose()?;
         // Before recorded code runs, which can write to the working tree and to the event.
         let edited = of_base.as_ref().map(|of_base| self.edited(of_base)).transpose()?.unwrap_or_default();
@@ -110,7 +113,7 @@ impl Gates<'_> {
         if self.arguments.update {
             return self.update(compared);
         }
-        self.report(compared, alone, &ChangeFacts { base, edited, approval })
+        self.report(compared, alone, &ChangeFacts { base, edited, unshown, approval })
     }
 
     /// The label that lets growth pass.
@@ -121,7 +124,7 @@ impl Gates<'_> {
     /// What the change edits of what the verdict is computed by.
     fn edited(&self, of_base: &OfBase<'_>) -> Result<Vec<EditedFile>> {
         let Repository { root, below, .. } = Repository::find(&self.place)?;
-        let befores = of_base.befores(self, &below);
+        let named = of_base.named(self, &below);
         let workflow = surroundings::workflow();
         rules::edited(&RuleChange {
             root: &root,
@@ -129,7 +132,7 @@ impl Gates<'_> {
             head: None,
             folder: &below.to_string_lossy(),
             workflow: workflow.as_deref(),
-            befores: &befores,
+            named: &named,
         })
     }
 

@@ -55,13 +55,14 @@ fn answer(
     let loaded = config::load_at(&place, &arguments.config)?;
     let rules = arguments.gates(&place, &loaded)?;
     let is_recorded = rules.values().any(|gate| matches!(gate.source, GateSource::Recorded(_)));
-    let occasion = match base::occasion(&place, arguments.base.as_deref()) {
-        // Runs of the after alone need no base.
-        _ if arguments.repeat.is_some() => None,
-        Ok(occasion) => Some(occasion),
-        Err(error) if is_recorded || arguments.base.is_some() => return Err(error),
-        // Files are compared without a repository, too.
-        Err(_) => None,
+    let needs_base = is_recorded || arguments.base.is_some();
+    let occasion = match arguments.repeat {
+        Some(count) => Occasion::Repeated(count),
+        None => match base::occasion(&place, arguments.base.as_deref()) {
+            // Files are compared without a repository, too.
+            Err(error) if !needs_base => Occasion::WithoutBase(error),
+            occasion => occasion?,
+        },
     };
     let recorder = match recorder {
         None if is_recorded => Some(recorder_of(&Repository::find(&place)?)?),
@@ -69,11 +70,11 @@ fn answer(
     };
     let recordings = recorder.map(|recorder| Recordings::new(recorder, &place, !arguments.no_cache)).transpose()?;
     let gates = Gates { arguments, place, loaded: &loaded, rules, recordings, folder, output };
-    match (arguments.repeat, occasion) {
-        (Some(count), _) => gates.repeat(count),
-        (None, Some(Occasion::Push)) => gates.keep(),
-        (None, Some(Occasion::Change(base))) => gates.judge(Some(&base)),
-        (None, None) => gates.judge(None),
+    match occasion {
+        Occasion::Repeated(count) => gates.repeat(count),
+        Occasion::Push => gates.keep(),
+        Occasion::Change(base) => gates.judge(Ok(&base)),
+        Occasion::WithoutBase(error) => gates.judge(Err(error)),
     }
 }
 

@@ -18,6 +18,8 @@ use super::sides::normal;
 pub(super) struct OfBase<'a> {
     pub(super) commit: &'a BaseCommit,
     loaded: Result<Loaded>,
+    /// The file that `--config` names, from the root of the repository.
+    configuration: Option<String>,
 }
 
 /// Why there is no recording of the base.
@@ -33,7 +35,9 @@ pub(super) enum NoRecording {
 impl<'a> OfBase<'a> {
     pub(super) fn of(commit: &'a BaseCommit, gates: &Gates<'_>) -> Result<Self> {
         let base = Base::find(&gates.place, &commit.hash)?;
-        Ok(Self { commit, loaded: load_of_base(&base, &gates.place, &gates.arguments.config) })
+        let arguments = &gates.arguments.config;
+        let configuration = arguments.file().and_then(|file| base.path_below_root(file));
+        Ok(Self { commit, loaded: load_of_base(&base, &gates.place, arguments), configuration })
     }
 
     /// How the base records a gate, and the folder that the paths of the gate begin at.
@@ -49,18 +53,18 @@ impl<'a> OfBase<'a> {
         Ok((recording, loaded.folder.clone()))
     }
 
-    /// The files that gates of either side name as befores, from the root of the repository.
-    pub(super) fn befores(&self, gates: &Gates<'_>, folder: &Path) -> Vec<String> {
+    /// The files that gates of either side name as befores, and that of `--config`, from the root of the repository.
+    pub(super) fn named(&self, gates: &Gates<'_>, folder: &Path) -> Vec<String> {
         let sides = [Some(gates.loaded), self.loaded.as_ref().ok()];
-        let mut befores = Vec::new();
+        let mut named: Vec<String> = self.configuration.iter().cloned().collect();
         for loaded in sides.into_iter().flatten() {
             for gate in loaded.config.gates.values() {
                 if let GateSource::Files { before, .. } = &gate.source {
-                    befores.push(normal(&folder.join(&loaded.folder).join(before)).to_string_lossy().into_owned());
+                    named.push(normal(&folder.join(&loaded.folder).join(before)).to_string_lossy().into_owned());
                 }
             }
         }
-        befores
+        named
     }
 
     fn lacks(&self, name: &str) -> NoRecording {

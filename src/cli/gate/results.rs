@@ -31,12 +31,19 @@ pub(super) struct ChangeFacts<'r> {
     pub(super) base: Option<&'r BaseCommit>,
     /// What the change edits of what the verdict is computed by.
     pub(super) edited: Vec<EditedFile>,
+    /// Why that cannot be shown.
+    pub(super) unshown: Option<String>,
     pub(super) approval: Option<Approval>,
 }
 
 impl ChangeFacts<'_> {
-    /// The remark on what the change edits.
+    /// The remark on what the change edits, or may edit.
     pub(super) fn remark(&self) -> Option<Diagnostic> {
+        if let Some(reason) = &self.unshown {
+            let message =
+                format!("this change may edit what its verdict is computed by; the edits cannot be shown: {reason}");
+            return Some(Diagnostic::new(Code::GateChanged, None, message));
+        }
         let paths: Vec<&str> = self.edited.iter().map(|edited| &*edited.path).take(MOST_PATHS).collect();
         let more = self.edited.len() - paths.len();
         let more = if more > 0 { format!(" and {}", many(more, "other")) } else { String::new() };

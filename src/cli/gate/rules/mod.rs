@@ -1,5 +1,5 @@
 //! What a verdict is computed by, and the change edits: the workflow that runs with the files below `.github` that it reaches by
-//! name, every `ptmem.toml`, and every before that a gate names. It is shown as a diff. Bytes are compared: nothing asks what an edit
+//! name, every `ptmem.toml`, and every file that an option or a gate names. It is shown as a diff. Bytes are compared: nothing asks what an edit
 //! means.
 
 mod disk;
@@ -39,8 +39,9 @@ pub(super) struct RuleChange<'c> {
     pub(super) folder: &'c str,
     /// The path of the workflow that runs; none where it is not known.
     pub(super) workflow: Option<&'c str>,
-    /// Files, folders and globs that gates of either side name as the before, from the root, also with the name of a case behind `#`.
-    pub(super) befores: &'c [String],
+    /// Files, folders and globs that gates of either side name as the before, also with the name of a case behind `#`, and the file
+    /// that `--config` names, from the root.
+    pub(super) named: &'c [String],
 }
 
 /// What a change does to a file.
@@ -73,10 +74,10 @@ pub(super) fn edited(change: &RuleChange<'_>) -> Result<Vec<EditedFile>> {
     let mut trees = Sides { before: FileTree::of_commit(change.root, change.base)?, after: after(change)? };
     let mut met = Met::default();
     watch_configurations(&trees, change.folder, &mut met);
-    for before in change.befores {
-        for name in names(before) {
-            watch_before(&mut trees.before, name, &mut met)?;
-            watch_before(&mut trees.after, name, &mut met)?;
+    for named in change.named {
+        for name in names(named) {
+            watch_named(&mut trees.before, name, &mut met)?;
+            watch_named(&mut trees.after, name, &mut met)?;
         }
     }
     reach::watch(&mut trees, change.workflow, &mut met)?;
@@ -120,7 +121,7 @@ fn watch_configurations(trees: &Sides<FileTree>, folder: &str, met: &mut Met) {
     met.paths.extend(wanted.into_iter().map(String::into_bytes));
 }
 
-/// The names that a before may have: `#` can be part of one, or begin the name of a case.
+/// The names that a file may have: `#` can be part of one, or begin the name of a case.
 fn names(before: &str) -> impl Iterator<Item = &str> {
     before
         .match_indices('#')
@@ -131,7 +132,7 @@ fn names(before: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Watches the files that a name stands for: one, all below a folder, or those that a glob matches.
-fn watch_before(tree: &mut FileTree, name: &str, met: &mut Met) -> Result<()> {
+fn watch_named(tree: &mut FileTree, name: &str, met: &mut Met) -> Result<()> {
     match tree.follow(name.as_bytes(), met)? {
         LinkTarget::File(path) => drop(met.paths.insert(path)),
         LinkTarget::Folder(folder) => {

@@ -132,7 +132,7 @@ impl Repo {
             head,
             folder: "examples/train",
             workflow,
-            befores: &befores,
+            named: &befores,
         };
         edited(&change).unwrap()
     }
