@@ -120,3 +120,29 @@ fn an_edited_configuration_that_an_option_names_is_shown() {
     let remark = "warning[gate-changed] this change edits what its verdict is computed by: ci/gates.toml\n";
     assert!(text(&output.stdout).contains(remark), "{}", text(&output.stdout));
 }
+
+#[test]
+fn a_merged_result_is_compared_with_the_branch_that_it_merges_into() {
+    let checkout = Checkout::new("before.pkl");
+    let begin = git(&checkout.root(), &["rev-parse", "HEAD"]);
+    git(&checkout.root(), &["checkout", "--quiet", "-b", "feature"]);
+    checkout.write("README", "no memory");
+    let source = checkout.commit("document");
+    git(&checkout.root(), &["checkout", "--quiet", "main"]);
+    checkout.copies("after.pkl");
+    let target = checkout.commit("grow");
+    git(&checkout.root(), &["checkout", "--quiet", "--detach"]);
+    git(&checkout.root(), &["merge", "--quiet", "--no-ff", "--message", "merged result", "feature"]);
+    let mut command = checkout.command(&[]);
+    command.env("CI_MERGE_REQUEST_DIFF_BASE_SHA", &begin);
+    command.env("CI_MERGE_REQUEST_TARGET_BRANCH_SHA", &target).env("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA", &source);
+    let base = format!("the base is {}, the base of the merge request", &target[..10]);
+    ends(&command.output().unwrap(), 0, &base);
+    // In a merge train, other changes stand between the target and the merge.
+    command.env("CI_MERGE_REQUEST_TARGET_BRANCH_SHA", &begin);
+    ends(&command.output().unwrap(), 0, &base);
+    // The pipeline of the branch alone has neither variable.
+    git(&checkout.root(), &["checkout", "--quiet", "feature"]);
+    command.env("CI_MERGE_REQUEST_TARGET_BRANCH_SHA", "").env("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA", "");
+    ends(&command.output().unwrap(), 0, &format!("the base is {}, the base of the merge request", &begin[..10]));
+}

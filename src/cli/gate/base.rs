@@ -50,24 +50,25 @@ pub(super) fn occasion(place: &StartFolder, asked: Option<&str>) -> Result<Occas
             return merge_base(place, wanted, "the base of the merge queue").map(Occasion::Change);
         }
         if let Some(wanted) = event.pointer("/pull_request/base/sha").and_then(Value::as_str) {
-            return of_pull_request(place, event, wanted).map(Occasion::Change);
+            let head = event.pointer("/pull_request/head/sha").and_then(Value::as_str);
+            return of_merge(place, head, wanted, "the base of the pull request").map(Occasion::Change);
         }
         if env::var("GITHUB_EVENT_NAME").is_ok_and(|name| name == "push") {
             return Ok(Occasion::Push);
         }
     }
-    if let Ok(wanted) = env::var("CI_MERGE_REQUEST_DIFF_BASE_SHA")
-        && !wanted.is_empty()
-    {
-        return merge_base(place, &wanted, "the base of the merge request").map(Occasion::Change);
+    // The first is there where the pipeline runs on the merge of both branches.
+    let names = ["CI_MERGE_REQUEST_TARGET_BRANCH_SHA", "CI_MERGE_REQUEST_DIFF_BASE_SHA"];
+    if let Some(wanted) = names.into_iter().find_map(surroundings::variable) {
+        let head = surroundings::variable("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA");
+        return of_merge(place, head.as_deref(), &wanted, "the base of the merge request").map(Occasion::Change);
     }
     of_default_branch(place, event.as_ref()).map(Occasion::Change)
 }
 
-/// The base of a pull request. Its checkout is by default a merge of both branches, whose first parent is the base, whatever came
-/// to the base branch since.
-fn of_pull_request(place: &StartFolder, event: &Value, wanted: &str) -> Result<BaseCommit> {
-    let head = event.pointer("/pull_request/head/sha").and_then(Value::as_str);
+/// The base of a pull request or a merge request. Its checkout may be a merge of both branches, whose first parent is the base,
+/// whatever came to the base branch since.
+fn of_merge(place: &StartFolder, head: Option<&str>, wanted: &str, what: &str) -> Result<BaseCommit> {
     // Also in a clone that lacks the parents themselves.
     let text = git::text(&mut place.git(), &["cat-file", "commit", "HEAD"])?;
     let lines = text.lines().take_while(|line| !line.is_empty());
@@ -76,7 +77,7 @@ fn of_pull_request(place: &StartFolder, event: &Value, wanted: &str) -> Result<B
         [base, merged] if Some(merged) == head => base,
         _ => wanted,
     };
-    merge_base(place, wanted, "the base of the pull request")
+    merge_base(place, wanted, what)
 }
 
 fn merge_base(place: &StartFolder, name: &str, what: &str) -> Result<BaseCommit> {
