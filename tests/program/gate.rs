@@ -473,6 +473,20 @@ fn recorded_code_cannot_set_the_label() {
 }
 
 #[test]
+fn recorded_code_does_not_get_the_token_of_a_job_of_gitlab() {
+    let checkout = Checkout::new("before.pkl");
+    checkout.write("run.sh", &format!("env >> ../seen\n{}", read(&checkout.root().join("run.sh"))));
+    let mut command = checkout.command(&[]);
+    for name in ["JOB_TOKEN", "REGISTRY_PASSWORD", "DEPENDENCY_PROXY_PASSWORD", "JOB_JWT", "JOB_JWT_V2"] {
+        command.env(format!("CI_{name}"), "glcbt-token");
+    }
+    command.env("CI_REPOSITORY_URL", "https://gitlab-ci-token:glcbt-token@example.com/a.git").env("CI_JOB_ID", "7");
+    assert_eq!(command.output().unwrap().status.code(), Some(0));
+    let seen = read(&checkout.folder.path().join("seen"));
+    assert!(seen.contains("CI_JOB_ID=7") && !seen.contains("glcbt-token"), "{seen}");
+}
+
+#[test]
 fn secrets_of_a_job_are_in_none_of_its_files() {
     let checkout = Checkout::new("before.pkl");
     let base = git(&checkout.root(), &["rev-parse", "HEAD"]);

@@ -371,7 +371,7 @@ fn nothing_is_overwritten() {
 fn a_repository_of_gitlab_gets_no_workflow_of_github() {
     let place = repository(&[TRAIN, (".gitlab-ci.yml", "")]);
     let told = init(place.path(), &[]);
-    assert!(told.contains("  copy the job of docs/examples/gitlab.yml of ptmem\n"), "{told}");
+    assert!(told.contains("  copy the jobs of docs/examples/gitlab.yml of ptmem\n"), "{told}");
     assert!(!place.path().join(".github").exists() && place.path().join("ptmem.toml").exists());
 }
 

@@ -31,11 +31,20 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Pause between looks at its memory.
 const BETWEEN_READINGS: Duration = Duration::from_secs(1);
 
-/// Variables by which a step of a job speaks to its host, or that hold what is the host's alone.
-const OF_THE_HOST: [&str; 5] = ["GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STEP_SUMMARY", "GITHUB_STATE"];
+/// Variables by which a step of a job speaks to its host, or that hold what is the host's alone, such as the token of a job of GitLab.
+const OF_THE_HOST: [&str; 8] = [
+    "GITHUB_OUTPUT",
+    "GITHUB_ENV",
+    "GITHUB_PATH",
+    "GITHUB_STEP_SUMMARY",
+    "GITHUB_STATE",
+    "CI_REPOSITORY_URL",
+    "CI_REGISTRY_PASSWORD",
+    "CI_DEPENDENCY_PROXY_PASSWORD",
+];
 
 /// The same by the beginnings of their names.
-const OF_THE_HOST_PREFIXES: [&str; 4] = ["ACTIONS_", "INPUT_", "PTMEM_TOKEN", "CI_JOB_TOKEN"];
+const OF_THE_HOST_PREFIXES: [&str; 5] = ["ACTIONS_", "INPUT_", "PTMEM_TOKEN", "CI_JOB_TOKEN", "CI_JOB_JWT"];
 
 /// Runs a command, with its output in a file.
 ///

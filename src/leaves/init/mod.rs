@@ -180,7 +180,7 @@ impl<'a> RepositoryProposal<'a> {
         let replace = format!("  in {SCRIPT}, fill in what says REPLACE_ME\n");
         let replace = if self.needs_script { replace } else { String::new() };
         let workflow = match (is_on_gitlab, WORKFLOW_TEXT.contains("OWNER/")) {
-            (true, _) => "  copy the job of docs/examples/gitlab.yml of ptmem\n".to_owned(),
+            (true, _) => "  copy the jobs of docs/examples/gitlab.yml of ptmem\n".to_owned(),
             (false, true) => format!("  in {WORKFLOW}, replace OWNER by the owner of the Action\n"),
             (false, false) => String::new(),
         };
