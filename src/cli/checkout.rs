@@ -35,10 +35,10 @@ pub(super) fn files<'c>(
     files
 }
 
-/// The checkout that labels are relative to: the workspace of a job, otherwise the repository around the place, otherwise the folder
+/// The checkout that labels are relative to: the repository around the place, otherwise the workspace of a job, otherwise the folder
 /// of the configuration; `None` without any of them.
 pub(crate) fn current(place: &StartFolder, config: Option<PathBuf>) -> Checkout {
-    let folder = workspace(place).or_else(|| repository(place)).or(config);
+    let folder = repository(place).or_else(|| workspace(place)).or(config);
     let Some(root) = folder.and_then(|folder| fs::canonicalize(folder).ok()) else { return Checkout::default() };
     let name = root.to_string_lossy().into_owned();
     Checkout::new(&name, move || list(&root))
@@ -75,9 +75,9 @@ fn is_of_code(name: &str, folder: &Path) -> bool {
     !name.starts_with('.') && !SKIPPED.contains(&name) && !folder.join("pyvenv.cfg").exists()
 }
 
-/// The workspace of a job, otherwise the repository around a place, otherwise its folder.
+/// The repository around a place, otherwise the workspace of a job, otherwise the folder of the place.
 pub(super) fn root(place: &StartFolder) -> PathBuf {
-    workspace(place).or_else(|| repository(place)).unwrap_or_else(|| place.whole().unwrap_or_default())
+    repository(place).or_else(|| workspace(place)).unwrap_or_else(|| place.whole().unwrap_or_default())
 }
 
 /// The workspace of a job of GitHub Actions, which another checkout is no part of.

@@ -245,8 +245,9 @@ fn without_git_nothing_is_read_unless_the_source_is_asked_for() {
     assert!(text(&diff(folder.path(), &["--source"]).stdout).contains("torch.cat"));
 }
 
+/// As without the variable: the verdict of a job is that of a laptop, and links begin at the root of the repository.
 #[test]
-fn in_a_folder_of_a_workspace_a_repository_has_its_source() {
+fn in_a_folder_of_a_workspace_paths_begin_at_the_root_of_the_repository() {
     let folder = tempfile::tempdir().unwrap();
     let repository = folder.path().join("deep/repo");
     fs::create_dir_all(repository.parent().unwrap()).unwrap();
@@ -255,7 +256,10 @@ fn in_a_folder_of_a_workspace_a_repository_has_its_source() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
     command.current_dir(&repository).env_clear().env("GITHUB_WORKSPACE", folder.path());
     let output = command.args(["diff", "before.pkl", "after.pkl", "--format", "markdown"]).output().unwrap();
-    assert!(text(&output.stdout).contains("torch.cat"), "{}", text(&output.stdout));
+    let report = text(&output.stdout);
+    assert!(report.contains("torch.cat"), "{report}");
+    assert_eq!(report, text(&diff(&repository, &["--format", "markdown"]).stdout));
+    assert!(report.contains("(net/model.py:5)") && !report.contains("deep/repo"), "{report}");
 }
 
 #[test]

@@ -123,7 +123,7 @@ impl Gates<'_> {
 
     /// What the change edits of what the verdict is computed by.
     fn edited(&self, of_base: &OfBase<'_>) -> Result<Vec<EditedFile>> {
-        let Repository { root, below, .. } = Repository::find(&self.place)?;
+        let Repository { root, below } = Repository::find(&self.place)?;
         let named = of_base.named(self, &below);
         let workflow = surroundings::workflow();
         rules::edited(&RuleChange {

@@ -113,15 +113,12 @@ const FILES_AT_ONCE: usize = 8;
 /// read, these are committed lines: code that ran before may have written others.
 pub(crate) fn changed_lines(place: &StartFolder, base: &str) -> Result<Patch> {
     let Base { repository, commit: base, .. } = Base::find(place, base)?;
-    let prefix = repository.prefix();
     let head = is_ci_job().then_some("HEAD");
     let changes = repository.changes_that_matter(&base, head)?;
-    let changes: Vec<_> =
-        changes.iter().map(|paths| paths.map(|path| path.as_ref().map(|path| format!("{prefix}{path}")))).collect();
     let is_text = |paths: &Sides<Option<String>>| {
         let path = paths.after.as_deref().or(paths.before.as_deref()).unwrap_or_default();
         // Git has the target of a link, and the checkout the lines of another file.
-        is_read(path) && !repository.root.join(&path[prefix.len()..]).is_symlink()
+        is_read(path) && !repository.root.join(path).is_symlink()
     };
     let (changes, whole): (Vec<_>, Vec<_>) = changes.into_iter().partition(is_text);
     let mut patch = Patch::default();
@@ -146,7 +143,7 @@ pub(crate) fn changed_lines(place: &StartFolder, base: &str) -> Result<Patch> {
             let before = paths.before.map_or(Some(""), |path| texts.get(path).map(String::as_str));
             let after = paths.after.map_or(Some(String::new()), |path| match &committed {
                 Some(texts) => texts.get(path).cloned(),
-                None => text_of(&repository.root.join(&path[prefix.len()..])),
+                None => text_of(&repository.root.join(path)),
             });
             let (Some(before), Some(after)) = (before, after) else {
                 patch.add_file(paths);

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
-use std::fs;
 use std::io::{self, Seek, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Result, anyhow, bail};
@@ -21,14 +20,13 @@ pub(crate) struct Repository {
     pub(crate) root: PathBuf,
     /// The folder of the place, from the root.
     pub(crate) below: PathBuf,
-    place: StartFolder,
 }
 
 impl Repository {
     pub(crate) fn find(place: &StartFolder) -> Result<Self> {
         let asked = |what: &str| text(&mut place.git(), &["rev-parse", what]).map(PathBuf::from);
         match asked("--show-toplevel") {
-            Ok(root) => Ok(Self { root, below: asked("--show-prefix")?, place: place.clone() }),
+            Ok(root) => Ok(Self { root, below: asked("--show-prefix")? }),
             Err(error) if checkout::repository(place).is_some() || error.is::<io::Error>() => Err(error),
             Err(_) => bail!("the working directory is in no Git repository; run this in the checkout of the code"),
         }
@@ -54,14 +52,6 @@ impl Repository {
                  the rest (with actions/checkout set fetch-depth: 0)"
             )
         })
-    }
-
-    /// The folder of the repository below the root that paths of the checkout begin at, with a slash at its end.
-    pub(crate) fn prefix(&self) -> String {
-        let root = fs::canonicalize(checkout::root(&self.place));
-        let own = fs::canonicalize(&self.root);
-        let below = root.ok().zip(own.ok()).and_then(|(root, own)| own.strip_prefix(root).ok().map(Path::to_owned));
-        below.iter().flatten().map(|part| format!("{}/", part.display())).collect()
     }
 
     /// Lets git start no program that the configuration names for files of some kind: it would filter those of the checkout.
@@ -129,21 +119,18 @@ impl Repository {
         commit: &str,
         paths: impl Iterator<Item = &'p str>,
     ) -> Result<BTreeMap<&'p str, String>> {
-        let prefix = self.prefix();
         // A request is a line.
-        let asked =
-            paths.filter(|path| !path.contains('\n')).filter_map(|path| Some((path, path.strip_prefix(&prefix)?)));
-        let asked: Vec<(&str, &str)> = asked.collect();
+        let asked: Vec<&str> = paths.filter(|path| !path.contains('\n')).collect();
         let mut requests = tempfile::tempfile()?;
-        for (_, own) in &asked {
-            writeln!(requests, "{commit}:{own}")?;
+        for path in &asked {
+            writeln!(requests, "{commit}:{path}")?;
         }
         requests.rewind()?;
         let mut command = self.git();
         command.stdin(requests);
         let answers = output(&mut command, &["cat-file", "--batch"])?;
         let mut answers = &*answers;
-        let texts = asked.into_iter().filter_map(|(path, _)| {
+        let texts = asked.into_iter().filter_map(|path| {
             let text = answer(&mut answers).filter(|text| text.len() as u64 <= LARGEST_FILE)?;
             Some((path, String::from_utf8_lossy(text).into_owned()))
         });

@@ -61,8 +61,7 @@ impl Commits {
                  'transformers==4.36..4.40', or the recording of a good commit"
             )
         })?;
-        let Repository { root, below, .. } =
-            Repository::find(&StartFolder::here()).with_context(|| range.to_owned())?;
+        let Repository { root, below } = Repository::find(&StartFolder::here()).with_context(|| range.to_owned())?;
         let [good, bad] = [good, bad].map(|name| commit(&root, if name.is_empty() { "HEAD" } else { name }));
         let commits = Self { root, below, good: good?, bad: bad? };
         let ends = [&*commits.good.hash, &*commits.bad.hash];
