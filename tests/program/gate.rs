@@ -253,6 +253,26 @@ fn gates_are_selected_by_name_and_have_one_verdict() {
 }
 
 #[test]
+fn an_export_has_the_name_that_was_asked_for_and_further_ones_that_of_their_gate() {
+    let checkout = Checkout::new("before.pkl");
+    fs::copy(fixtures().join("after.pkl"), checkout.root().join("a.pkl")).unwrap();
+    let alone = "[gate.x]\nsnapshot = \"a.pkl\"\nmax = \"1GiB\"\n[gate.y]\nsnapshot = \"a.pkl\"\nmax = \"1GiB\"\n";
+    for (gates, names) in [
+        (alone.to_owned(), &["report-y.json", "report.json"][..]),
+        (format!("{GATE}{alone}"), &["report-x.json", "report-y.json", "report.json"]),
+    ] {
+        checkout.write("ptmem.toml", &gates);
+        fs::create_dir(checkout.root().join("reports")).unwrap();
+        assert_eq!(checkout.run(&["--export", "json=reports/report.json"]).status.code(), Some(0));
+        let files = fs::read_dir(checkout.root().join("reports")).unwrap().flatten();
+        let mut found: Vec<String> = files.map(|file| file.file_name().into_string().unwrap()).collect();
+        found.sort();
+        assert_eq!(found, names);
+        fs::remove_dir_all(checkout.root().join("reports")).unwrap();
+    }
+}
+
+#[test]
 fn a_new_gate_has_nothing_to_compare_with_and_keeps_absolute_limits() {
     let checkout = Checkout::new("before.pkl");
     checkout.write("ptmem.toml", &GATE.replace("train", "other"));

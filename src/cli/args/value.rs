@@ -13,10 +13,12 @@ pub(crate) struct Export {
 }
 
 impl Export {
-    /// The same report of a gate that has one of its own: the name of the gate stands before the ending of the file.
+    /// The same report of a further gate, whose name precedes the ending of the file.
     #[cfg(feature = "simulate")]
-    pub(crate) fn of(&self, gate: Option<&str>) -> Self {
-        let Some(gate) = gate.filter(|_| self.path.as_os_str() != "-") else { return self.clone() };
+    pub(crate) fn of(&self, gate: &str) -> Self {
+        if self.path.as_os_str() == "-" {
+            return self.clone();
+        }
         let stem = self.path.file_stem().unwrap_or_default().to_string_lossy();
         let ending = self.path.extension().map(|ending| format!(".{}", ending.to_string_lossy())).unwrap_or_default();
         Self { format: self.format, path: self.path.with_file_name(format!("{stem}-{gate}{ending}")) }

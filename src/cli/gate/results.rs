@@ -26,7 +26,7 @@ pub(super) struct Unrecorded {
 /// Edited files that a remark names.
 const MOST_PATHS: usize = 5;
 
-/// What is known of a run before code is recorded.
+/// Facts about a change that are read before code is recorded.
 pub(super) struct ChangeFacts<'r> {
     pub(super) base: Option<&'r BaseCommit>,
     /// What the change edits of what the verdict is computed by.
@@ -164,9 +164,11 @@ pub(super) fn write(
         view.prepare(place, result.report, &mut result.options);
     }
     // The verdict is printed even if a file cannot be written.
-    let exported = results.iter().try_for_each(|result| {
-        let exports: Vec<Export> = view.export.iter().map(|export| export.of(result.name)).collect();
-        output.export(result.report, &exports, &result.options)
+    let exported = results.iter().enumerate().try_for_each(|(at, result)| {
+        // The first one has the requested name: another program may read that file.
+        let further = result.name.filter(|_| at > 0);
+        let exports = view.export.iter().map(|export| further.map_or_else(|| export.clone(), |name| export.of(name)));
+        output.export(result.report, &exports.collect::<Vec<Export>>(), &result.options)
     });
     print(results, view, output)?;
     exported
