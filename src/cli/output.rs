@@ -21,7 +21,11 @@ const WIDTHS: RangeInclusive<usize> = 40..=400;
 /// Standard output, with or without colour.
 pub(crate) struct Output {
     color: ColorChoice,
+    /// Removes secrets from reports.
+    mask: Option<Mask>,
 }
+
+type Mask = Box<dyn Fn(&str) -> String + Send + Sync>;
 
 impl Output {
     pub(crate) fn new(when: clap::ColorChoice) -> Self {
@@ -30,7 +34,21 @@ impl Output {
             clap::ColorChoice::Always => ColorChoice::AlwaysAnsi,
             clap::ColorChoice::Never => ColorChoice::Never,
         };
-        Self { color }
+        Self { color, mask: None }
+    }
+
+    /// The same without secrets.
+    #[cfg(feature = "simulate")]
+    pub(crate) fn masked(&self, mask: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        Self { color: self.color, mask: Some(Box::new(mask)) }
+    }
+
+    /// Writes a text to what takes it.
+    fn pass_on(&self, out: &mut dyn Write, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        let Some(mask) = &self.mask else { return content(out) };
+        let mut text = Vec::new();
+        content(&mut text)?;
+        out.write_all(mask(&String::from_utf8_lossy(&text)).as_bytes())
     }
 
     /// Columns in which lines must fit: `COLUMNS`, otherwise the width of the terminal. Unlimited for a pipe or file.
@@ -40,7 +58,11 @@ impl Output {
 
     /// Writes a file of text, piece by piece; `-` is standard output.
     pub(crate) fn write(&self, path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-        if path.as_os_str() == "-" { self.print_with(content) } else { write_file_with(path, content) }
+        if path.as_os_str() == "-" {
+            self.print_with(content)
+        } else {
+            write_file_with(path, |out| self.pass_on(out, content))
+        }
     }
 
     /// Writes a binary file; `-` is standard output.
@@ -56,7 +78,7 @@ impl Output {
     /// Prints a text piece by piece.
     pub(crate) fn print_with(&self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
         let mut stdout = AutoStream::new(io::stdout().lock(), self.color);
-        printed(content(&mut stdout).and_then(|()| stdout.flush()))
+        printed(self.pass_on(&mut stdout, content).and_then(|()| stdout.flush()))
     }
 
     /// Writes a report: to the files of the exports, and to standard output.

@@ -527,6 +527,24 @@ fn secrets_of_a_job_are_in_none_of_its_files() {
 }
 
 #[test]
+fn secrets_of_a_job_are_in_no_report() {
+    let checkout = Checkout::new("before.pkl");
+    checkout.write("run.sh", "echo \"no $DEPLOY_TOKEN\" >&2\nexit 7\n");
+    let base = checkout.commit("break");
+    checkout.copies("before.pkl");
+    let (output, _) = checkout.job(
+        "pull_request",
+        &pull_request(&base, &[]),
+        &["--export", "json=a.json", "--export", "html=a.html"],
+    );
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let files = ["a.json", "a.html"].map(|name| read(&checkout.root().join(name)));
+    for report in files.iter().chain([&text(&output.stdout)]) {
+        assert!(report.contains("no ***") && !report.contains("hunter2-hunter2"), "{report}");
+    }
+}
+
+#[test]
 fn a_gate_can_have_any_name_beside_the_report_of_all_comparisons() {
     let checkout = Checkout::new("before.pkl");
     let snapshot = fixtures().join("after.pkl").display().to_string();

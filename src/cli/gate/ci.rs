@@ -11,8 +11,9 @@ use ptmem_base::text::cut;
 
 use super::super::args::ViewArguments;
 use super::super::exit::COULD_NOT_RUN;
+use super::super::output::{self, Output};
 use super::super::place::StartFolder;
-use super::super::{errors, output, surroundings};
+use super::super::{errors, surroundings};
 use super::arguments::CommentMode;
 use super::results::{GateResult, Unrecorded};
 use super::rules::{EditedFile, FileEdit};
@@ -101,6 +102,12 @@ impl CiFolder {
             let _ = fs::remove_file(file.path());
         }
         Ok(folder)
+    }
+
+    /// An output whose reports have no secrets, either.
+    pub(super) fn masked(&self, output: &Output) -> Output {
+        let secrets = self.secrets.clone();
+        output.masked(move |text| secrets.mask(text))
     }
 
     /// The file of the profile of a gate, for the trend.

@@ -34,6 +34,8 @@ use sides::Recordings;
 
 pub(super) fn run(arguments: &GateArguments, output: &Output) -> Result<ExitCode> {
     let folder = arguments.folder().map(|path| CiFolder::make(path, arguments.comment)).transpose()?;
+    let masked = folder.as_ref().map(|folder| folder.masked(output));
+    let output = masked.as_ref().unwrap_or(output);
     let answer = match &arguments.head {
         Some(head) => answer_at(head, arguments, folder.as_ref(), output),
         None => answer(StartFolder::here(), None, arguments, folder.as_ref(), output),

@@ -12,6 +12,7 @@ const SHORTEST: usize = 8;
 const MASK: &str = "***";
 
 /// The secrets of this process.
+#[derive(Clone)]
 pub(super) struct Secrets(Vec<String>);
 
 impl Secrets {
