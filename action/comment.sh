@@ -109,12 +109,12 @@ a run of a fork never has"
   esac
 }
 
-# Of a folder with the comments of several jobs, each is a section with the name of its file; one name is that of a whole comment.
+# Of a folder with the comments of several jobs, each is a section with the name of its file. One comment.md is the whole comment.
 reports=("$report")
 ! [ -d "$report" ] || [ -L "$report" ] || reports=("${report%/}"/*.md)
 pattern='^[A-Za-z0-9][A-Za-z0-9._-]*$'
 for report in "${reports[@]:0:50}"; do
-  [ ${#reports[@]} -eq 1 ] || section=$(basename "$report" .md)
+  case ${reports[*]} in "${PTMEM_REPORT:-}" | "${PTMEM_REPORT%/}/comment.md") ;; *) section=$(basename "$report" .md) ;; esac
   if ! is_file "$report" || ! [ -s "$report" ]; then
     notice "no comment: there is no report"
   elif [ -z "$section" ] || [[ $section =~ $pattern ]]; then

@@ -105,3 +105,22 @@ fn the_first_release_leaves_nothing_of_what_held_before() {
     fs::write(place.path().join("docs/new.md"), "Clone ../ptmem first.\n").unwrap();
     assert_eq!(Command::new(&script).arg("someone").output().unwrap().status.code(), Some(1));
 }
+
+/// Jobs with gates, a folder or a matrix of their own have artifacts of other names.
+#[test]
+fn workflows_that_comment_take_the_artifacts_of_all_jobs() {
+    for file in
+        ["src/leaves/init/templates/github.yml", "docs/examples/without-gpu.yml", "docs/examples/comment-from-fork.yml"]
+    {
+        let text = fs::read_to_string(root().join(file)).unwrap();
+        let folder = "${{ runner.temp }}/ptmem-comment\n";
+        for line in [
+            "pattern: ptmem-comment*\n",
+            "merge-multiple: true\n",
+            &format!("path: {folder}"),
+            &format!("report: {folder}"),
+        ] {
+            assert!(text.contains(line), "{file}: {line}");
+        }
+    }
+}
