@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use super::{root, skipped};
-use crate::support::tool::say;
+use crate::support::tool::{ptmem, say};
 
 /// The names below `section:` of a definition.
 fn names(definition: &str, section: &str) -> Vec<String> {
@@ -123,4 +123,19 @@ fn workflows_that_comment_take_the_artifacts_of_all_jobs() {
             assert!(text.contains(line), "{file}: {line}");
         }
     }
+}
+
+/// A pull request runs all gates of ptmem.toml, and has no snapshot of the night.
+#[test]
+fn the_nightly_example_has_a_configuration_of_its_own() {
+    let text = fs::read_to_string(root().join("docs/examples/nightly.yml")).unwrap();
+    let configuration: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("#   ")).collect();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("nightly.toml"), configuration.join("\n")).unwrap();
+    fs::copy(root().join("fixtures/after.pkl"), folder.path().join("snapshot.pkl")).unwrap();
+    let options = text.lines().find_map(|line| line.trim().strip_prefix("args: ")).unwrap();
+    let arguments: Vec<&str> = ["gate"].into_iter().chain(options.split(' ')).collect();
+    assert_eq!(arguments, ["gate", "--config", "nightly.toml"]);
+    let output = ptmem(folder.path(), &arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
