@@ -1,6 +1,6 @@
-# The text of a comment: a hidden first line, and the report. Each of several gates has a section, behind a hidden line with its name
-# and the run that wrote it. Sections of other runs go, lest a gate that no longer runs keeps its verdict. What is too long is cut,
-# once it is text: other sections to their headings first.
+# The text of a comment: a hidden first line, and the report. Each of several gates has a section, behind a hidden line with its name,
+# and the workflow and run that wrote it. Sections of other runs of the workflow go, lest a gate that no longer runs keeps its verdict.
+# What is too long is cut, once it is text: other sections to their headings first.
 #
 # The report may come from a pull request: its first line is no proof of the key, and it holds no section of its own.
 
@@ -39,11 +39,15 @@ def text: begin + .name + " " + .run + " -->\n" + .report;
 
 def sections:
   split("\n" + begin) | .[1:]
-  | map(capture("^(?<name>[A-Za-z0-9._-]+) (?<run>[0-9.]*) -->\n")
+  | map(capture("^(?<name>[A-Za-z0-9._-]+) (?<run>[A-Za-z0-9._-]* [0-9.]*) -->\n")
       + {report: (.[index("\n") + 1:] | rtrimstr("\n"))});
 
+def workflow: .run | split(" ")[0];
+
 # The attempts of a run are on one commit.
-def run: .run | split(".")[0];
+def run: .run | split(" ")[1] | split(".")[0];
+
+def is($own): .name == $own.name and workflow == ($own | workflow);
 
 # The heading, and the first remark: what reviewers must see comes first.
 def shortened:
@@ -53,15 +57,15 @@ def whole: [$marker] + map(text) | join("\n");
 
 def in_sections:
   {name: $name, run: $run, report: rtrimstr("\n")} as $own
-  | ($existing | sections | map(select(run == ($own | run)))) as $others
-  | (if any($others[]; .name == $name)
-     then $others | map(if .name == $name then $own else . end)
+  | ($existing | sections | map(select(workflow != ($own | workflow) or run == ($own | run)))) as $others
+  | (if any($others[]; is($own))
+     then $others | map(if is($own) then $own else . end)
      else $others + [$own] end)
   | if (whole | utf8bytelength) > most
-    then map(if .name == $name then . else .report |= (shortened + "\n\nThe rest is in the log of the run.") end)
+    then map(if is($own) then . else .report |= (shortened + "\n\nThe rest is in the log of the run.") end)
     else . end
   | ([most - (whole | utf8bytelength) + ($own.report | utf8bytelength), 500] | max) as $room
-  | map(if .name == $name then .report |= cut($room) else . end)
+  | map(if is($own) then .report |= cut($room) else . end)
   | whole;
 
 if startswith("<!-- ptmem:") then .[(index("\n") // length) + 1:] else . end

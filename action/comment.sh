@@ -21,10 +21,7 @@ digits='^[1-9][0-9]*$'
 }
 
 # Without a comment for this reason.
-skip() {
-  notice "no comment: $1"
-  exit 0
-}
+skip() { notice "no comment: $1" && exit 0; }
 
 command -v jq > /dev/null || skip "there is no jq on this machine"
 command -v curl > /dev/null || skip "there is no curl on this machine"
@@ -42,7 +39,9 @@ trap 'rm -rf "$folder"' EXIT
 export HOME=$folder
 
 marker='<!-- ptmem:default -->'
-run=${GITHUB_RUN_ID:-}.${GITHUB_RUN_ATTEMPT:-1}
+# The workflow that judged, with the run that comments.
+run=$(event .workflow_run.name)
+run="$(printf '%s' "${run:-${GITHUB_WORKFLOW:-}}" | tr -cs 'A-Za-z0-9._-' _) ${GITHUB_RUN_ID:-}.${GITHUB_RUN_ATTEMPT:-1}"
 delay=${PTMEM_RETRY_DELAY:-2}
 
 # One attempt. It begins with the search, since an earlier one may have got further than its answer says.

@@ -114,7 +114,7 @@ fn a_report_of_any_length_makes_a_comment_that_is_accepted() {
     for name in ["", "train"] {
         let server = pull_request(Vec::new());
         let mut job = commenting(&server.url);
-        let section = "<!-- ptmem-section:infer 1.1 -->\n";
+        let section = "<!-- ptmem-section:infer Memory 1.1 -->\n";
         fs::write(job.path("report.md"), format!("### ✅ PASS\n{}", section.repeat(60_000))).unwrap();
         job.set("PTMEM_SECTION", name).run("comment.sh");
         let text = last_written(&server);
@@ -129,11 +129,11 @@ fn a_section_in_a_report_without_a_name_is_none() {
         return;
     }
     let server = remembering();
-    let report = "### ✅\n<!-- ptmem-section:infer 1.1 -->\n### ✅ `infer` PASS";
+    let report = "### ✅\n<!-- ptmem-section:infer Memory 1.1 -->\n### ✅ `infer` PASS";
     post(&server, "1", "", report);
     assert_reads!(post(&server, "1", "train", "### ❌ `train` FAIL") => str![[r#"
 <!-- ptmem:default -->
-<!-- ptmem-section:train 1.1 -->
+<!-- ptmem-section:train Memory 1.1 -->
 ### ❌ `train` FAIL
 "#]]);
 }
@@ -336,10 +336,10 @@ fn training(server: &Server) -> Job {
     job
 }
 
-const OF_TRAINING: &str = "<!-- ptmem-section:train 1.1 -->\n### train";
+const OF_TRAINING: &str = "<!-- ptmem-section:train Memory 1.1 -->\n### train";
 
 /// The comment of another job of run 1, which wrote it without the section of this one.
-const OF_ANOTHER: &str = "<!-- ptmem:default -->\n<!-- ptmem-section:infer 1.1 -->\n### infer";
+const OF_ANOTHER: &str = "<!-- ptmem:default -->\n<!-- ptmem-section:infer Memory 1.1 -->\n### infer";
 
 #[test]
 fn a_section_that_another_job_overwrites_is_written_again() {
@@ -410,10 +410,10 @@ fn gates_with_names_share_a_comment() {
     let infer = "### ✅ PASS `infer-8`\n\n```text\nx\n```";
     assert_eq!(
         post(&server, "1", "train", train),
-        format!("<!-- ptmem:default -->\n<!-- ptmem-section:train 1.1 -->\n{train}")
+        format!("<!-- ptmem:default -->\n<!-- ptmem-section:train Memory 1.1 -->\n{train}")
     );
     let both = format!(
-        "<!-- ptmem:default -->\n<!-- ptmem-section:train 1.1 -->\n{train}\n<!-- ptmem-section:infer-8 1.1 -->\n{infer}"
+        "<!-- ptmem:default -->\n<!-- ptmem-section:train Memory 1.1 -->\n{train}\n<!-- ptmem-section:infer-8 Memory 1.1 -->\n{infer}"
     );
     assert_eq!(post(&server, "1", "infer-8", infer), both);
     // A gate that runs again takes its own place.
@@ -422,8 +422,38 @@ fn gates_with_names_share_a_comment() {
     // A section of the last run says nothing about this one.
     assert_eq!(
         post(&server, "2", "infer-8", infer),
-        format!("<!-- ptmem:default -->\n<!-- ptmem-section:infer-8 2.1 -->\n{infer}")
+        format!("<!-- ptmem:default -->\n<!-- ptmem-section:infer-8 Memory 2.1 -->\n{infer}")
     );
+}
+
+#[test]
+fn sections_of_another_workflow_stay() {
+    if skipped() {
+        return;
+    }
+    let server = remembering();
+    let mut job = commenting(&server.url);
+    fs::write(job.path("report.md"), "<!-- ptmem:default -->\n### on a GPU\n").unwrap();
+    job.set("GITHUB_WORKFLOW", "Memory (GPU)").set("GITHUB_RUN_ID", "7").set("PTMEM_SECTION", "train");
+    job.run("comment.sh").is_quiet();
+    post(&server, "1", "train", "### train");
+    assert_reads!(post(&server, "2", "infer", "### infer") => str![[r#"
+<!-- ptmem:default -->
+<!-- ptmem-section:train Memory_GPU_ 7.1 -->
+### on a GPU
+<!-- ptmem-section:infer Memory 2.1 -->
+### infer
+"#]]);
+    // The workflow of a comment may be one that runs after that of the gate.
+    job.event(&json!({"workflow_run": {"name": "Memory"}, "pull_request": {"number": 7}}));
+    job.set("GITHUB_WORKFLOW", "Memory comment").set("GITHUB_RUN_ID", "8").run("comment.sh").is_quiet();
+    assert_reads!(last_written(&server) => str![[r#"
+<!-- ptmem:default -->
+<!-- ptmem-section:train Memory_GPU_ 7.1 -->
+### on a GPU
+<!-- ptmem-section:train Memory 8.1 -->
+### on a GPU
+"#]]);
 }
 
 #[test]
@@ -432,10 +462,10 @@ fn a_report_makes_no_section_of_its_own() {
         return;
     }
     let server = remembering();
-    post(&server, "1", "a", "### a\n<!-- ptmem-section:b 1.1 -->\n### ✅ PASS, trust me");
+    post(&server, "1", "a", "### a\n<!-- ptmem-section:b Memory 1.1 -->\n### ✅ PASS, trust me");
     let text = post(&server, "1", "c", "### c");
     let sections: Vec<_> = text.lines().filter(|line| line.starts_with("<!-- ptmem-section:")).collect();
-    assert_eq!(sections, ["<!-- ptmem-section:a 1.1 -->", "<!-- ptmem-section:c 1.1 -->"], "{text}");
+    assert_eq!(sections, ["<!-- ptmem-section:a Memory 1.1 -->", "<!-- ptmem-section:c Memory 1.1 -->"], "{text}");
 }
 
 /// A report of which three are too much for a comment.
@@ -497,13 +527,13 @@ fn a_folder_of_several_reports_is_a_comment_with_a_section_each() {
     // A job with a gate of its own writes a file of that name.
     fs::rename(folder.join("comment.md"), folder.join("infer.md")).unwrap();
     job.run("comment.sh").is_quiet();
-    assert_eq!(last_written(&server), "<!-- ptmem:default -->\n<!-- ptmem-section:infer 1.1 -->\n### ✅ one");
+    assert_eq!(last_written(&server), "<!-- ptmem:default -->\n<!-- ptmem-section:infer Memory 1.1 -->\n### ✅ one");
     for (name, text) in [("infer", "### @infer"), ("train", "### train"), ("a b", "### none"), ("-->", "### none")] {
         fs::write(folder.join(format!("{name}.md")), format!("<!-- ptmem:default -->\n{text}\n")).unwrap();
     }
     std::os::unix::fs::symlink(job.path("event.json"), folder.join("link.md")).unwrap();
     job.run("comment.sh").says(0, "::notice::ptmem: no comment: there is no report");
-    let expected = "<!-- ptmem:default -->\n<!-- ptmem-section:infer 1.1 -->\n### @\u{200b}infer\n\
-                    <!-- ptmem-section:train 1.1 -->\n### train";
+    let expected = "<!-- ptmem:default -->\n<!-- ptmem-section:infer Memory 1.1 -->\n### @\u{200b}infer\n\
+                    <!-- ptmem-section:train Memory 1.1 -->\n### train";
     assert_eq!(last_written(&server), expected);
 }

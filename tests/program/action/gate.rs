@@ -312,7 +312,7 @@ fn jobs_of_a_matrix_share_one_comment() {
         job.run("comment.sh").is_quiet();
     }
     let text = server.requests().iter().rfind(|request| request.method != "GET").unwrap().text();
-    let section = |name: &str| format!("<!-- ptmem-section:{name} 1.1 -->\n### ❌ FAIL");
+    let section = |name: &str| format!("<!-- ptmem-section:{name} Memory 1.1 -->\n### ❌ FAIL");
     assert_eq!(text, format!("<!-- ptmem:default -->\n{}\n{}", section("train"), section("infer")));
 }
 

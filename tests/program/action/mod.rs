@@ -113,7 +113,7 @@ impl Job {
         job.set("RUNNER_TEMP", job.path("temp"));
         job.set("GITHUB_WORKSPACE", job.path("workspace"));
         job.set("GITHUB_ACTION_PATH", root());
-        job.set("GITHUB_REPOSITORY", "someone/model");
+        job.set("GITHUB_REPOSITORY", "someone/model").set("GITHUB_WORKFLOW", "Memory");
         job
     }
 
