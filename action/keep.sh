@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Pushes the profiles of this commit to the branch that keeps them for the trend: a file for each gate and branch of the code. Somebody
+# Pushes the profiles of this commit to the branch that keeps them for the trend: a file for each branch of the code, section and gate. Somebody
 # else may have pushed meanwhile: the profiles then go on top of that. A trend is a courtesy: a problem with it never fails the job.
 #
 # Git has a token here, and the code under test can write the settings of the checkout and of the user, many of which name a program that
@@ -50,7 +50,7 @@ keep() {
   found=$(git ls-remote origin "refs/heads/$branch") || return 1
   [ -z "$found" ] || { git fetch --quiet --no-tags --depth=200 origin "refs/heads/$branch" && git reset --quiet --hard FETCH_HEAD; } || return 1
   for profile in "${profiles[@]}"; do
-    path=${GITHUB_REF#refs/heads/}/${profile##*/}
+    path=${GITHUB_REF#refs/heads/}/${PTMEM_SECTION:+$PTMEM_SECTION/}${profile##*/}
     mkdir -p "$(dirname "$path")" && cp "$profile" "$path" && git add -- "$path" || return 1
   done
   git diff --quiet --cached 2> /dev/null && [ -n "$found" ] && return 0

@@ -6,7 +6,7 @@ set -euo pipefail
 
 cd "$PTMEM_TREND"
 for profile in "$PTMEM_FOLDER"/profiles/*.ptmem.json; do
-  path=${GITHUB_REF#refs/heads/}/${profile##*/}
+  path=${GITHUB_REF#refs/heads/}/${PTMEM_SECTION:+$PTMEM_SECTION/}${profile##*/}
   [ -f "$path" ] || continue
   ptmem history --git "$path" --last 50 --config none --format markdown >> "${GITHUB_STEP_SUMMARY:-/dev/null}"
 done

@@ -75,6 +75,29 @@ fn pushes_keep_their_profiles_and_draw_the_trend() {
     assert!(summary.contains("aaaaaaaaaa") && summary.contains("bbbbbbbbbb"), "{summary}");
 }
 
+/// In a repository with several projects, gates of each can have the same name.
+#[test]
+fn gates_of_another_folder_have_a_trend_of_their_own() {
+    if no_git() {
+        return;
+    }
+    let mut job = pushed();
+    keep(&job).says(0, "the profiles are kept");
+    push(&mut job, "after", 'a');
+    job.set("PTMEM_SECTION", "pkg2");
+    keep(&job).says(0, "the profiles are kept");
+    let files = job.git("origin", &["ls-tree", "-r", "--name-only", "ptmem-profiles"]);
+    assert_eq!(files, "main/pkg2/train.ptmem.json\nmain/train.ptmem.json");
+    let tool = env!("CARGO_BIN_EXE_ptmem");
+    job.program("ptmem", &format!("#!/bin/sh\nexec '{tool}' \"$@\"\n"));
+    job.set("PTMEM_TREND", &job.outputs()["trend"]).run("trend.sh").is_quiet();
+    assert!(
+        job.read("summary").contains("333.95 MiB") && !job.read("summary").contains("280.14"),
+        "{}",
+        job.read("summary")
+    );
+}
+
 #[test]
 fn a_profile_goes_on_top_of_what_others_pushed_meanwhile() {
     if no_git() {
