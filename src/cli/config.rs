@@ -18,7 +18,7 @@ use super::place::StartFolder;
 use super::{checkout, input};
 
 /// Places of the configuration in a folder; the first that exists counts.
-const PLACES: [&str; 2] = ["ptmem.toml", ".github/ptmem.toml"];
+pub(crate) const PLACES: [&str; 2] = ["ptmem.toml", ".github/ptmem.toml"];
 
 /// Days for which a report proposes to accept growth.
 const ACCEPTED_DAYS: u32 = 14;

@@ -357,6 +357,14 @@ fn the_python_of_the_readme_is_that_of_the_gate() {
 }
 
 #[test]
+fn a_configuration_in_its_other_place_stays_the_only_one() {
+    let place = repository(&[(".github/ptmem.toml", "# mine\n")]);
+    let told = init(place.path(), &[]);
+    assert!(told.contains("kept     .github/ptmem.toml (it exists already)\n"), "{told}");
+    assert!(!place.path().join("ptmem.toml").exists());
+}
+
+#[test]
 fn nothing_is_overwritten() {
     let place = repository(&[("ptmem.toml", "# mine\n")]);
     let told = init(place.path(), &[]);

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use ptmem::report::printable;
 
-use crate::cli::{checkout, output};
+use crate::cli::{checkout, config, output};
 use attempt::Interpreter;
 use install::Installation;
 use programs::{FoundProgram, Obstacle, ProgramKind};
@@ -60,7 +60,9 @@ pub(super) fn run(arguments: &InitArguments, output: &output::Output) -> Result<
     }
     let found = RepositoryProposal::of(&root, python.as_ref())?;
     let mut told = found.described();
-    told += &write(&root, CONFIGURATION, &found.configuration(), arguments.dry_run)?;
+    // One in another place is not replaced silently.
+    let configuration = configuration(&root).unwrap_or(config::PLACES[0]);
+    told += &write(&root, configuration, &found.configuration(), arguments.dry_run)?;
     if found.needs_script {
         told += &write(&root, SCRIPT, &found.script(), arguments.dry_run)?;
     }
@@ -75,7 +77,10 @@ pub(super) fn run(arguments: &InitArguments, output: &output::Output) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-const CONFIGURATION: &str = "ptmem.toml";
+/// The configuration that is there.
+fn configuration(root: &Path) -> Option<&'static str> {
+    config::PLACES.into_iter().find(|place| root.join(place).exists())
+}
 
 /// The workflow of GitHub that runs the gates.
 const WORKFLOW: &str = ".github/workflows/memory.yml";
@@ -132,7 +137,7 @@ impl<'a> RepositoryProposal<'a> {
             let name = name(&program.path, &gates);
             gates.push(ProposedGate { name, installation: Installation::of(root, Some(&program)), program });
         }
-        let needs_script = gates.is_empty() && ![CONFIGURATION, SCRIPT].iter().any(|name| root.join(name).exists());
+        let needs_script = gates.is_empty() && configuration(root).is_none() && !root.join(SCRIPT).exists();
         Ok(Self { root, gates, needs_script, left_out })
     }
 
