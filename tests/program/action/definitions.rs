@@ -139,3 +139,11 @@ fn the_nightly_example_has_a_configuration_of_its_own() {
     let output = ptmem(folder.path(), &arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// The base of a merge queue can be any number of commits back.
+#[test]
+fn the_workflow_of_a_merge_queue_checks_out_the_history() {
+    let text = fs::read_to_string(root().join("src/leaves/init/templates/github.yml")).unwrap();
+    assert!(text.contains("\n  merge_group:\n"));
+    assert!(text.contains(" fetch-depth: ${{ github.event_name == 'pull_request' && 2 || 0 }}\n"));
+}
