@@ -569,6 +569,19 @@ fn a_push_is_kept_for_the_trend_and_not_judged() {
 }
 
 #[test]
+fn a_push_is_judged_by_absolute_limits_of_gates_that_compare_nothing() {
+    let checkout = Checkout::new("after.pkl");
+    fs::copy(fixtures().join("after.pkl"), checkout.root().join("a.pkl")).unwrap();
+    let gates =
+        "[gate.large]\nsnapshot = \"a.pkl\"\nmax = \"1MiB\"\n[gate.pair]\nbefore = \"a.pkl\"\nafter = \"a.pkl\"\n";
+    checkout.write("ptmem.toml", &format!("{GATE}{gates}"));
+    let (output, folder) = checkout.job("push", &json!({ "ref": "refs/heads/main" }), &[]);
+    assert_eq!(verdict(&output), (1, "FAIL peak is 333.95 MiB, allowed 1.00 MiB".to_owned()));
+    assert!(read(&folder.join("outputs.txt")).starts_with("verdict=regression\nexit-code=1\n"));
+    assert!(folder.join("profiles/train.ptmem.json").exists());
+}
+
+#[test]
 fn a_stored_before_is_updated_by_its_gate() {
     let checkout = Checkout::new("before.pkl");
     let fixture = |name: &str| fixtures().join(name).display().to_string();

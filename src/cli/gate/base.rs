@@ -29,7 +29,7 @@ pub(super) enum Occasion {
     Change(BaseCommit),
     /// Files that are compared although the commit to compare with is not known, for this reason.
     WithoutBase(Error),
-    /// A commit that was pushed to a branch: it is kept for the trend, and nothing is judged.
+    /// A commit that was pushed to a branch: it is kept for the trend, and its growth is not judged.
     Push,
     /// So many runs of the after alone, which need no base.
     Repeated(u32),

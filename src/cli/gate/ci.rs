@@ -121,10 +121,10 @@ impl CiFolder {
         output::write_file(&self.path.join(name), self.secrets.mask(text).as_bytes())
     }
 
-    /// Writes the files of a run that judged nothing, but kept profiles.
+    /// Writes the files of a push that judged nothing.
     pub(super) fn kept(&self) -> Result<()> {
         self.file("outputs.txt", "verdict=pass\nexit-code=0\napproved=false\nchanged=false\nannounce=false\n")?;
-        self.file("report.md", "A push is recorded for the trend, and not judged.\n")
+        self.file("report.md", "The growth of a push is not judged. What it records is kept for the trend.\n")
     }
 
     /// Writes the files of a run that judged gates.

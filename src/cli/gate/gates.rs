@@ -19,16 +19,16 @@ use super::super::exit::exit_code;
 use super::super::git::Repository;
 use super::super::output::{self, Output};
 use super::super::place::StartFolder;
-use super::super::recorder::{Failure, Made, Recorded};
+use super::super::recorder::Recorded;
 use super::super::report::report_options;
-use super::super::{leak, profile, ranks, surroundings};
+use super::super::{leak, ranks, surroundings};
 use super::arguments::{GateArguments, UNNAMED};
 use super::base::BaseCommit;
 use super::ci::CiFolder;
 use super::of_base::{NoRecording, OfBase};
-use super::results::{self, AloneResult, ChangeFacts, GateResult, SingleGate, Unrecorded};
+use super::results::{self, AloneResult, ChangeFacts, GateResult, SingleGate};
 use super::rules::{self, EditedFile, RuleChange};
-use super::sides::{GatePlan, Recordings, WORKING_TREE};
+use super::sides::{GatePlan, QUOTED_LINES, Recordings, WORKING_TREE, required};
 use super::update::{accepting, improvement, storing, update};
 
 /// The gates of a run.
@@ -47,9 +47,6 @@ pub(super) struct Gates<'a> {
 
 /// The growth of the peak that is allowed where nobody set a limit.
 const DEFAULT_LIMIT: &str = "5%";
-
-/// Lines of a failed recording of the base that a report quotes.
-const QUOTED_LINES: usize = 12;
 
 /// Reads what snapshots have by default.
 static DEFAULT_STACKS: std::sync::LazyLock<StackArguments> = std::sync::LazyLock::new(StackArguments::default);
@@ -99,14 +96,7 @@ impl Gates<'_> {
                 GateSource::Files { before, after } => {
                     pairs.push(self.pair_of_files(name, gate, before, after)?);
                 }
-                GateSource::Snapshot(path) => {
-                    let result = self.snapshot(&self.path(path), gate, None)?;
-                    alone.push(SingleGate { name: self.shown_name(name), result, quoted: Vec::new() });
-                }
-                GateSource::Leak(paths) => {
-                    let result = self.leaks(paths, gate)?;
-                    alone.push(SingleGate { name: self.shown_name(name), result, quoted: Vec::new() });
-                }
+                GateSource::Snapshot(_) | GateSource::Leak(_) => alone.extend(self.alone(name, gate)?),
             }
         }
         let compared = (!pairs.is_empty()).then(|| self.compare(&pairs, base)).transpose()?;
@@ -317,6 +307,16 @@ impl Gates<'_> {
         Ok(exit_code(gate.verdict(), self.arguments.trust.exit_zero || is_accepted))
     }
 
+    /// Judges a gate that compares nothing.
+    pub(super) fn alone(&self, name: &str, gate: &GateRules) -> Result<Option<SingleGate>> {
+        let result = match &gate.source {
+            GateSource::Snapshot(path) => self.snapshot(&self.path(path), gate, None)?,
+            GateSource::Leak(paths) => self.leaks(paths, gate)?,
+            GateSource::Recorded(_) | GateSource::Files { .. } => return Ok(None),
+        };
+        Ok(Some(SingleGate { name: self.shown_name(name), result, quoted: Vec::new() }))
+    }
+
     /// Judges a snapshot, or those of the ranks of a job, by absolute limits.
     fn snapshot(&self, path: &Path, gate: &GateRules, no_before: Option<NoBefore>) -> Result<AloneResult> {
         let found = ranks::find(path)?;
@@ -344,26 +344,8 @@ impl Gates<'_> {
         leak::judged(&paths, reading, &limits, view.jobs).map(AloneResult::Leaks)
     }
 
-    /// Records the working tree alone, and keeps the profile of each gate for the trend.
-    pub(super) fn keep(&self) -> Result<ExitCode> {
-        let folder = self
-            .folder
-            .context("a push is recorded for the trend of a CI job; give --base to compare with a commit")?;
-        for (name, gate) in &self.rules {
-            let (GateSource::Recorded(recording), Some(recordings)) = (&gate.source, &self.recordings) else {
-                continue;
-            };
-            let plan = GatePlan { name, recording, folder: self.folder_of(name) };
-            let path = required(recordings.after(&plan, WORKING_TREE)?, recordings, name, None)?.path;
-            profile::save(&first_file(&path)?, &folder.profile(name)?, &self.loaded.config)?;
-        }
-        output::print_note("a push is recorded for the trend, and not judged");
-        folder.kept()?;
-        Ok(ExitCode::SUCCESS)
-    }
-
     /// Reports everything, and gives the exit code.
-    fn report(
+    pub(super) fn report(
         &self,
         mut compared: Option<Gate>,
         mut alone: Vec<SingleGate>,
@@ -401,27 +383,4 @@ impl Gates<'_> {
         let verdict = results.iter().filter(|result| !result.is_approved).map(|result| result.verdict).max();
         Ok(exit_code(verdict.unwrap_or(Verdict::Pass), self.arguments.trust.exit_zero))
     }
-}
-
-/// A snapshot; of several ranks the first one's.
-fn first_file(path: &Path) -> Result<PathBuf> {
-    let found = ranks::find(path)?;
-    Ok(found.and_then(|files| files.into_iter().next()).map_or(path.to_owned(), |first| first.path))
-}
-
-/// The recording of a side that must have one.
-pub(super) fn required(
-    attempt: Made,
-    recordings: &Recordings,
-    name: &str,
-    failed_before: Option<&Failure>,
-) -> Result<Recorded> {
-    let failure = match attempt {
-        Ok(recorded) => return Ok(recorded),
-        Err(failure) => failure,
-    };
-    let too = failed_before.map(|_| "; the base cannot be recorded, either").unwrap_or_default();
-    let of_gate = if name == UNNAMED { String::new() } else { format!("[gate.{name}] ") };
-    let reason = format!("{of_gate}the working tree cannot be recorded: {failure}{too}");
-    Err(Unrecorded { reason, output: recordings.tail(&Recordings::name_of_after(name), QUOTED_LINES) }.into())
 }

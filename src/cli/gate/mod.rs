@@ -6,6 +6,7 @@ mod ci;
 mod gates;
 mod ignored;
 mod of_base;
+mod push;
 mod repeat;
 mod results;
 mod rules;
@@ -74,7 +75,7 @@ fn answer(
     let gates = Gates { arguments, place, loaded: &loaded, rules, recordings, folder, output };
     match occasion {
         Occasion::Repeated(count) => gates.repeat(count),
-        Occasion::Push => gates.keep(),
+        Occasion::Push => gates.pushed(),
         Occasion::Change(base) => gates.judge(Ok(&base)),
         Occasion::WithoutBase(error) => gates.judge(Err(error)),
     }

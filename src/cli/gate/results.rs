@@ -27,6 +27,7 @@ pub(super) struct Unrecorded {
 const MOST_PATHS: usize = 5;
 
 /// Facts about a change that are read before code is recorded.
+#[derive(Default)]
 pub(super) struct ChangeFacts<'r> {
     pub(super) base: Option<&'r BaseCommit>,
     /// What the change edits of what the verdict is computed by.

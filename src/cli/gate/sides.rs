@@ -18,10 +18,13 @@ use super::super::recorder::environment::Environment;
 use super::super::recorder::process::{Hold, available_memory};
 use super::super::recorder::tree::Worktree;
 use super::super::recorder::{
-    Attempt, Candidate, Failure, InProgress, Method, Program, Recorder, hash_environment, python_of, read_log, tail,
+    Attempt, Candidate, Failure, InProgress, Made, Method, Program, Recorded, Recorder, hash_environment, python_of,
+    read_log, tail,
 };
+use super::arguments::UNNAMED;
 use super::base::BaseCommit;
 use super::ignored::Lacking;
+use super::results::Unrecorded;
 
 /// Main memory that a recording is expected to take if none was made before: with less than twice as much, one side is recorded
 /// after the other.
@@ -32,6 +35,9 @@ const OF_BASES: &str = "base-";
 
 /// The after in words.
 pub(super) const WORKING_TREE: &str = "working tree";
+
+/// Lines of a failed recording that a report quotes.
+pub(super) const QUOTED_LINES: usize = 12;
 
 /// Recordings of bases that are kept for a repository.
 const MOST_KEPT: usize = 32;
@@ -321,4 +327,21 @@ fn missing_in(tree: &Path) -> Vec<String> {
 fn is_pointer(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|facts| facts.len() <= LARGEST_POINTER)
         && fs::read(path).is_ok_and(|bytes| bytes.starts_with(POINTER))
+}
+
+/// The recording of a side that must have one.
+pub(super) fn required(
+    attempt: Made,
+    recordings: &Recordings,
+    name: &str,
+    failed_before: Option<&Failure>,
+) -> Result<Recorded> {
+    let failure = match attempt {
+        Ok(recorded) => return Ok(recorded),
+        Err(failure) => failure,
+    };
+    let too = failed_before.map(|_| "; the base cannot be recorded, either").unwrap_or_default();
+    let of_gate = if name == UNNAMED { String::new() } else { format!("[gate.{name}] ") };
+    let reason = format!("{of_gate}the working tree cannot be recorded: {failure}{too}");
+    Err(Unrecorded { reason, output: recordings.tail(&Recordings::name_of_after(name), QUOTED_LINES) }.into())
 }

@@ -21,8 +21,8 @@ use super::super::args::STUDY_FORMATS;
 use super::super::recorder::Recorded;
 use super::super::report::report_options;
 use super::super::{input, modes, output, ranks};
-use super::gates::{Gates, required};
-use super::sides::{GatePlan, WORKING_TREE};
+use super::gates::Gates;
+use super::sides::{GatePlan, WORKING_TREE, required};
 use spread::{Spread, proposed};
 
 /// The runs of each gate.
