@@ -147,14 +147,7 @@ impl Judgement {
     /// that passes because growth was accepted, the growth of the peak, or the first that passed.
     #[must_use]
     pub fn decisive(&self) -> Option<&Check> {
-        let mut failing = self.checks.iter().filter(|check| check.limit.level == Level::Fail);
-        let peak =
-            failing.clone().find(|check| check.kind() == LimitKind::Metric(Metric::Peak) && !check.limit.is_absolute);
-        let first = failing.next();
-        match (first, peak) {
-            (Some(first), Some(peak)) if first.outcome == Outcome::Pass && !first.is_accepted() => Some(peak),
-            _ => first.or_else(|| self.checks.first()),
-        }
+        self.checks.iter().find(|check| check.limit.level == Level::Fail).or_else(|| self.checks.first())
     }
 }
 
@@ -206,16 +199,18 @@ impl Judge {
 }
 
 /// The place of a check among others: memory that ran out first, then failures, the peak and then the largest first;
-/// checks that pass keep their order.
+/// checks that pass keep their order, behind the growth of the peak.
 fn order(check: &Check) -> impl Ord + use<> {
+    let is_of_peak = check.kind() == LimitKind::Metric(Metric::Peak);
     let group = match (check.outcome, check.limit.level) {
         (Outcome::Exceeded, Level::Fail) if check.kind() == LimitKind::OutOfMemory => 0,
-        (Outcome::Exceeded, Level::Fail) if check.kind() == LimitKind::Metric(Metric::Peak) => 1,
+        (Outcome::Exceeded, Level::Fail) if is_of_peak => 1,
         (Outcome::Exceeded, Level::Fail) => 2,
         (Outcome::Inconclusive, _) => 3,
         (Outcome::Exceeded, Level::Warn) => 4,
         (Outcome::Pass, _) if check.is_accepted() => return (5, Reverse(0)),
-        (Outcome::Pass, _) => return (6, Reverse(0)),
+        (Outcome::Pass, Level::Fail) if is_of_peak && !check.limit.is_absolute => return (6, Reverse(0)),
+        (Outcome::Pass, _) => return (7, Reverse(0)),
     };
     let bytes = check.measured().or(check.figures.after.map(i128::from)).unwrap_or(0);
     (group, Reverse(bytes))
