@@ -2,6 +2,8 @@
 
 mod edits;
 mod hunks;
+#[cfg(test)]
+mod tests;
 mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -89,36 +91,4 @@ fn moved(edits: &[Edit]) -> Vec<bool> {
         }
     }
     are_moved
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Time that grows with the square of the files would be minutes.
-    #[test]
-    fn a_change_may_have_many_files() {
-        let mut patch = Patch::default();
-        for at in 0..8_000 {
-            let [one, other] = [at, at + 1].map(|at| format!("def f{at}():\n    return {at}\n"));
-            patch.add(Sides { before: None, after: Some("a.py") }, Sides { before: "", after: &one });
-            patch.add(Sides { before: Some("b.py"), after: None }, Sides { before: &other, after: "" });
-        }
-        assert_eq!(patch.edits.len(), 16_000);
-        patch.leave_out_moved();
-        let left: Vec<_> = patch.edits.iter().map(|edit| edit.scope.as_deref()).collect();
-        assert_eq!(left, [Some("f0"), Some("f8000")]);
-    }
-
-    #[test]
-    fn a_file_of_more_edits_than_are_told_apart_is_one() {
-        for (count, expected) in [(MOST_EDITS, MOST_EDITS), (MOST_EDITS + 1, 1)] {
-            let text: String = (0..count).map(|at| format!("def f{at}(): pass\n")).collect();
-            let mut patch = Patch::default();
-            patch.add(Sides { before: None, after: Some("a.py") }, Sides { before: "", after: &text });
-            assert_eq!(patch.edits.len(), expected);
-            assert_eq!(patch.edits[0].whole_file().is_some(), expected == 1);
-            assert_eq!(patch.find(Side::After, "/repo/a.py"), Some("a.py"));
-        }
-    }
 }

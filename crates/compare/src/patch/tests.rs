@@ -1,0 +1,134 @@
+//! Tests of the edits that are found.
+
+use ptmem_base::sides::{Side, Sides};
+
+use super::{Edit, MOST_EDITS, Patch};
+
+fn edits(old: &str, new: &str) -> Vec<String> {
+    let paths = Sides { before: Some("m.py"), after: Some("m.py") };
+    let mut patch = Patch::default();
+    patch.add(paths, Sides { before: old, after: new });
+    patch.leave_out_moved();
+    let words = |edit: &Edit| {
+        let (sign, _, line, text) = edit.shown().unwrap();
+        format!("{sign}{line} {text} in {}", edit.scope.as_deref().unwrap_or("<module>"))
+    };
+    patch.edits.iter().map(words).collect()
+}
+
+const CODE: &str = "import torch\n\n@torch.no_grad()\ndef f(model, x):\n    with torch.no_grad():\n        out = model(x)\n        keep(out)\n    return out\n";
+
+#[test]
+fn edits_have_the_function_that_they_touch() {
+    assert_eq!(edits(CODE, &CODE.replace("@torch.no_grad()\n", "")), ["-3 @torch.no_grad() in f"]);
+    let dedented = CODE.replace("    with torch.no_grad():\n", "").replace("        ", "    ");
+    assert_eq!(edits(CODE, &dedented), ["-5 with torch.no_grad(): in f"]);
+    assert_eq!(edits(CODE, &CODE.replace("model(x)", "model(x).double()")), ["+6 out = model(x).double() in f"]);
+    assert_eq!(edits(CODE, &format!("{CODE}f(1, 2)\n")), ["+9 f(1, 2) in <module>"]);
+}
+
+#[test]
+fn comments_formatting_renames_and_moves_are_no_edits() {
+    for new in [
+        CODE.replace("out", "logits"),
+        CODE.replace("model(x)", "model(\n            x,\n        )  # the model"),
+        CODE.replace("    with", "    \"\"\"Of it.\"\"\"\n    with"),
+        format!("\u{feff}{}", CODE.replace('\n', "\r\n")),
+    ] {
+        assert_eq!(edits(CODE, &new), [""; 0], "{new}");
+    }
+    let two = format!("def g():\n    return 1\n\n{CODE}");
+    let moved = format!("{CODE}\ndef g():\n    return 1\n");
+    assert_eq!(edits(&two, &moved), [""; 0]);
+    // Only of definitions the order does not matter.
+    let method = format!("async {}", &two[..two.find("import").unwrap()]);
+    assert_eq!(edits(&format!("{method}{CODE}"), &format!("{CODE}\n{method}")), [""; 0]);
+    let block = "async with a:\n    f()\n";
+    assert_ne!(edits(&format!("{block}{CODE}"), &format!("{CODE}{block}")), [""; 0]);
+    // Another function of the same shape is not a new name of this one.
+    assert_eq!(edits("x = nn.ReLU()\n", "x = nn.GELU()\n"), ["+1 x = nn.GELU() in <module>"]);
+    assert_eq!(edits("x = 1\ny = 2\nf(x)\n", "x = 1\ny = 2\nf(y)\n"), ["+3 f(y) in <module>"]);
+}
+
+/// Time that grows with the square of the functions would be minutes.
+#[test]
+fn files_of_many_functions_are_compared() {
+    let lines = |name: &str| (0..10_000).map(|i| format!("{name}{i} = g({i})\n")).collect::<String>();
+    assert_eq!(edits(&lines("y"), &lines("z")), [""; 0], "each name is another one");
+    let old: String = (0..10_000).map(|i| format!("def f{i}(x):\n    y = g(x, {i})\n    return y\n")).collect();
+    assert_eq!(edits("", &old).len(), 10_000);
+    let mut patch = Patch::default();
+    patch.add(Sides { before: Some("a.py"), after: None }, Sides { before: &old, after: "" });
+    assert_eq!(patch.edits.len(), 10_000);
+    patch.add(Sides { before: None, after: Some("b.py") }, Sides { before: "", after: &old });
+    patch.leave_out_moved();
+    assert_eq!(patch.edits, []);
+}
+
+#[test]
+fn an_edit_may_replace_a_number() {
+    for (old, new, numbers) in [
+        ("batch: 16", "batch: 32", Some([16.0, 32.0])),
+        ("add(\"--replay\", 1, default=40_000)", "add(\"--replay\", 1, default=80_000)", Some([40_000.0, 80_000.0])),
+        ("f(64, 3)", "f(640, 3)", Some([64.0, 640.0])),
+        ("rate: 0.5", "rate: 0.25", Some([0.5, 0.25])),
+        ("dtype: float16", "dtype: float32", Some([16.0, 32.0])),
+        ("x = self.conv1(x)", "x = self.conv2(x)", None),
+        ("lr = 1e-4", "lr = 1e-3", None),
+        ("lr = 1e4", "lr = 1e5", None),
+        ("n: 1", "n: two", None),
+        ("n: 0", "n: 2", None),
+        ("f(1, 2)", "f(2, 1)", None),
+        ("größe: 1", "grüße: 2", None),
+    ] {
+        let line = Sides { before: Some((1, old.to_owned())), after: Some((1, new.to_owned())) };
+        let found = Edit { line, ..Edit::default() }.numbers().map(|numbers| [numbers.before, numbers.after]);
+        assert_eq!(found, numbers, "{old} | {new}");
+    }
+}
+
+#[test]
+fn an_edit_is_undone_alone() {
+    let paths = Sides { before: Some("m.py"), after: Some("m.py") };
+    let dedented = CODE.replace("    with torch.no_grad():\n", "").replace("        ", "    ");
+    let new = dedented.replace("@torch.no_grad()", "@torch.compile");
+    let mut patch = Patch::default();
+    patch.add(paths, Sides { before: CODE, after: &new });
+    let texts = Sides { before: CODE, after: &new };
+    let undone: Vec<String> = patch.edits.iter().map(|edit| edit.undone(texts).unwrap()).collect();
+    assert_eq!(undone, [dedented, CODE.replace("@torch.no_grad()", "@torch.compile")]);
+    // Lines next to each other are of both.
+    let both = new.replace("return out", "return [out]");
+    assert_eq!(patch.edits[1].undone(Sides { before: CODE, after: &both }), None);
+    // A number of a configuration.
+    patch.add_configuration(paths, Sides { before: "a: 1\nb: 1\n", after: "a: 2\nb: 1\n" });
+    let undone = patch.edits[2].undone(Sides { before: "a: 1\nb: 1\n", after: "a: 2\nb: 1\n" });
+    assert_eq!(undone.as_deref(), Some("a: 1\nb: 1\n"));
+}
+
+/// Time that grows with the square of the files would be minutes.
+#[test]
+fn a_change_may_have_many_files() {
+    let mut patch = Patch::default();
+    for at in 0..8_000 {
+        let [one, other] = [at, at + 1].map(|at| format!("def f{at}():\n    return {at}\n"));
+        patch.add(Sides { before: None, after: Some("a.py") }, Sides { before: "", after: &one });
+        patch.add(Sides { before: Some("b.py"), after: None }, Sides { before: &other, after: "" });
+    }
+    assert_eq!(patch.edits.len(), 16_000);
+    patch.leave_out_moved();
+    let left: Vec<_> = patch.edits.iter().map(|edit| edit.scope.as_deref()).collect();
+    assert_eq!(left, [Some("f0"), Some("f8000")]);
+}
+
+#[test]
+fn a_file_of_more_edits_than_are_told_apart_is_one() {
+    for (count, expected) in [(MOST_EDITS, MOST_EDITS), (MOST_EDITS + 1, 1)] {
+        let text: String = (0..count).map(|at| format!("def f{at}(): pass\n")).collect();
+        let mut patch = Patch::default();
+        patch.add(Sides { before: None, after: Some("a.py") }, Sides { before: "", after: &text });
+        assert_eq!(patch.edits.len(), expected);
+        assert_eq!(patch.edits[0].whole_file().is_some(), expected == 1);
+        assert_eq!(patch.find(Side::After, "/repo/a.py"), Some("a.py"));
+    }
+}
