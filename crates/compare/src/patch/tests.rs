@@ -50,6 +50,23 @@ fn comments_formatting_renames_and_moves_are_no_edits() {
     assert_eq!(edits("x = 1\ny = 2\nf(x)\n", "x = 1\ny = 2\nf(y)\n"), ["+3 f(y) in <module>"]);
 }
 
+#[test]
+fn a_rename_is_one_to_one() {
+    let reused = "def f(x):\n    h = one(x)\n    h = two(h)\n    return h\n";
+    let kept = "def f(x):\n    a = one(x)\n    b = two(a)\n    return b\n";
+    let once = "def f(x):\n    y = one(x)\n    return two(y)\n";
+    assert_eq!(edits(reused, kept), ["+2 a = one(x) in f"]);
+    assert_eq!(edits(kept, reused), ["+2 h = one(x) in f"]);
+    // Another function has a variable of its own.
+    let [two, renamed] = [["h", "h"], ["a", "b"]]
+        .map(|names| names.map(|name| once.replace('y', name)).join("\n").replacen("f(x)", "g(x)", 1));
+    assert_eq!(edits(&two, &renamed), [""; 0]);
+    // So has another class.
+    let classes =
+        |names: [&str; 2]| names.map(|name| format!("class C:\n    def {name}(self):\n        pass\n")).concat();
+    assert_eq!(edits(&classes(["run", "run"]), &classes(["train", "test"])), [""; 0]);
+}
+
 /// Time that grows with the square of the functions would be minutes.
 #[test]
 fn files_of_many_functions_are_compared() {

@@ -1,10 +1,10 @@
 //! The statements of a Python file as tokens: comments, docstrings and formatting do not count.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 
 use ptmem_base::python::{Functions, indent, statements, string_length};
-use ptmem_base::sides::Sides;
+use ptmem_base::sides::{Side, Sides};
 
 /// A statement that runs.
 #[derive(Debug, Clone)]
@@ -204,14 +204,23 @@ fn around(functions: &Functions, line: u32) -> impl Iterator<Item = RangeInclusi
 /// A statement of the before, and that of the after in its place.
 pub(super) type StatementPair<'s, 't> = Sides<&'s Statement<'t>>;
 
-/// The names that are only renamed: within the function that binds it, the old one no longer occurs, and the new one did not.
+/// A new name of what the before binds by an old one.
+#[derive(PartialEq, Eq, Hash)]
+struct Rename<'t> {
+    old: &'t str,
+    new: &'t str,
+    /// The lines of the after within which the name is bound.
+    lines: RangeInclusive<u32>,
+}
+
+/// The names that are only renamed: within what binds them, the old one no longer occurs, and the new one did not.
 pub(super) fn renamed<'t>(
     pairs: &[StatementPair<'_, 't>],
     all: &Sides<Vec<Statement<'t>>>,
     functions: &'t Sides<Functions>,
 ) -> Renames<'t> {
-    let mut renames = Renames { old: HashMap::new(), functions: &functions.after };
     let names = Sides { before: NameLines::new(&all.before), after: NameLines::new(&all.after) };
+    let mut found = HashSet::new();
     for Sides { before, after } in pairs.iter().filter(|pair| pair.before.tokens.len() == pair.after.tokens.len()) {
         let bound = after.bound();
         for at in before.bound().into_iter().filter(|at| bound.contains(at)) {
@@ -219,14 +228,31 @@ pub(super) fn renamed<'t>(
             if old == new || !is_name(old) || !is_name(new) {
                 continue;
             }
-            let is_global = matches!(before.tokens[0], "def" | "class");
+            // A function or class is bound by what lies around it.
+            let outward = usize::from(matches!(before.tokens[0], "def" | "class"));
             let lines = Sides { before, after }.zip(functions.map(|of| of)).map(|(statement, functions)| {
-                let mut around = around(functions, *statement.lines.start());
-                if is_global { 1..=u32::MAX } else { around.next().unwrap_or(1..=u32::MAX) }
+                around(functions, *statement.lines.start()).nth(outward).unwrap_or(1..=u32::MAX)
             });
             if !names.before.has(new, &lines.before) && !names.after.has(old, &lines.after) {
-                renames.old.entry(new).or_default().entry(lines.after).or_insert(old);
+                found.insert(Rename { old, new, lines: lines.after });
             }
+        }
+    }
+    Renames { old: one_to_one(found), functions: &functions.after }
+}
+
+/// The old name of each new one, by the lines within which it is bound. A variable that becomes two may hold two values where
+/// it held one; two that become one, the other way round.
+fn one_to_one<'t>(all: HashSet<Rename<'t>>) -> HashMap<&'t str, HashMap<RangeInclusive<u32>, &'t str>> {
+    let mut uses: HashMap<(Side, &str, RangeInclusive<u32>), usize> = HashMap::new();
+    for Rename { old, new, lines } in &all {
+        *uses.entry((Side::Before, old, lines.clone())).or_default() += 1;
+        *uses.entry((Side::After, new, lines.clone())).or_default() += 1;
+    }
+    let mut renames: HashMap<&str, HashMap<RangeInclusive<u32>, &str>> = HashMap::new();
+    for Rename { old, new, lines } in all {
+        if uses[&(Side::Before, old, lines.clone())] == 1 && uses[&(Side::After, new, lines.clone())] == 1 {
+            renames.entry(new).or_default().insert(lines, old);
         }
     }
     renames
