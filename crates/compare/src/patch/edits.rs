@@ -129,7 +129,13 @@ fn edit(
     let own = own.map(|(range, all)| &all[range.clone()]);
     // A line that can matter stands for them all, before all of the after.
     let is_log = own.before.iter().chain(own.after).all(Statement::is_log);
-    let telling = own.map(|all| all.iter().find(|of| is_log || !of.is_log() && !of.is_import()).or(all.first()));
+    let is_alone = own.before.is_empty() || own.after.is_empty();
+    let telling = own.map(|all| {
+        // A function that comes or goes stands for its decorators.
+        let decorators = all.iter().take_while(|of| is_alone && of.is_decorator()).count();
+        let rest = all.get(decorators..).filter(|rest| !rest.is_empty()).unwrap_or(all);
+        rest.iter().find(|of| is_log || !of.is_log() && !of.is_import()).or(rest.first())
+    });
     let line = Sides::BOTH.map(|&side| Some(shown((*telling.of(side))?, lines.of(side))));
     let around = Sides::BOTH.map(|&side| functions.of(side).around(*(*telling.of(side))?.lines.start()));
     let scope = around.after.as_ref().or(around.before.as_ref()).map(|(name, _)| (*name).to_owned());
@@ -137,7 +143,7 @@ fn edit(
         let known = around.of(side).as_ref().map(|(_, lines)| lines.clone());
         known.or_else(|| named.of(side).get(scope.as_deref()?).cloned())
     });
-    let is_decorator = own.before.iter().chain(own.after).any(|of| of.tokens[0] == "@");
+    let is_decorator = own.before.iter().chain(own.after).any(Statement::is_decorator);
     let edited = Sides::BOTH.map(|&side| {
         let range = hunk.at.of(side);
         let with_block = &statements.of(side)[range.start..range.end + hunk.follow];

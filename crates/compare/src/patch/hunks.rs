@@ -1,5 +1,7 @@
 //! The parts of a file that a change touches, as ranges of statements.
 
+use std::ops::Range;
+
 use ptmem_base::difference::difference;
 use ptmem_base::python::Functions;
 use ptmem_base::sides::{Side, Sides};
@@ -9,7 +11,7 @@ use super::tokens::{Statement, renamed};
 
 /// A changed part of a file, as ranges of statements.
 pub(super) struct Hunk {
-    pub(super) at: Sides<std::ops::Range<usize>>,
+    pub(super) at: Sides<Range<usize>>,
     /// Statements behind it that only go in or out with it.
     pub(super) follow: usize,
 }
@@ -52,7 +54,7 @@ fn parts(hunk: Hunk, statements: &Sides<Vec<Statement<'_>>>) -> Vec<Hunk> {
     let least = all.iter().map(|of| of.indent).min().unwrap_or(0);
     let mut starts = vec![range.start];
     for (at, pair) in all.windows(2).enumerate() {
-        let is_decorated = pair[0].tokens[0] == "@" && pair[0].indent == least;
+        let is_decorated = pair[0].is_decorator() && pair[0].indent == least;
         let begins =
             pair[1].is_definition() || starts.last().is_some_and(|start| statements.of(side)[*start].is_definition());
         if pair[1].indent == least && begins && !is_decorated {
@@ -73,19 +75,57 @@ pub(super) fn moves(hunk: &Hunk, keys: &Sides<Vec<String>>, statements: &Sides<V
     let side = if hunk.at.before.is_empty() { Side::After } else { Side::Before };
     let is_alone = hunk.at.of(side.other()).is_empty() && hunk.follow == 0;
     let range = hunk.at.of(side).clone();
-    let first = statements.of(side).get(range.start)?;
-    (is_alone && first.may_move()).then(|| keys.of(side)[range].join("\n"))
+    let all = statements.of(side).get(range.clone())?;
+    // A decorator only moves with its function.
+    let may_move = all.iter().find(|of| !of.is_decorator())?.may_move();
+    (is_alone && may_move).then(|| keys.of(side)[range].join("\n"))
+}
+
+/// Statements that are equal on both sides, or differ.
+struct Run {
+    at: Sides<Range<usize>>,
+    is_equal: bool,
+}
+
+/// The runs of a file. One that only comes or goes begins with the decorators of its function, where a difference may as well
+/// end it with equal ones of the next function.
+fn runs(changes: &[DiffOp], statements: &Sides<Vec<Statement<'_>>>) -> Vec<Run> {
+    let run = |change: &DiffOp| Run {
+        at: Sides { before: change.old_range(), after: change.new_range() },
+        is_equal: matches!(change, DiffOp::Equal { .. }),
+    };
+    let mut runs: Vec<Run> = changes.iter().map(run).collect();
+    for at in 1..runs.len().saturating_sub(1) {
+        let [previous, run, next] = &mut runs[at - 1..=at + 1] else { continue };
+        let side = if run.at.before.is_empty() { Side::After } else { Side::Before };
+        if !previous.is_equal || !next.is_equal || !run.at.of(side.other()).is_empty() {
+            continue;
+        }
+        let (range, all) = (run.at.of(side), statements.of(side));
+        let is_next = |back: &usize| {
+            let [first, last] = [range.start, range.end].map(|end| &all[end - 1 - back]);
+            last.is_decorator() && (first.indent, &first.tokens) == (last.indent, &last.tokens)
+        };
+        let shift = (0..previous.at.of(side).len()).take_while(is_next).count();
+        for side in Side::BOTH {
+            previous.at.of_mut(side).end -= shift;
+            let range = run.at.of_mut(side);
+            *range = range.start - shift..range.end - shift;
+            next.at.of_mut(side).start -= shift;
+        }
+    }
+    runs
 }
 
 /// The changed parts, with each function and class that only comes or goes by itself.
 pub(super) fn hunks(changes: &[DiffOp], statements: &Sides<Vec<Statement<'_>>>) -> Vec<Hunk> {
     let mut hunks: Vec<Hunk> = Vec::new();
-    for change in changes {
-        let (old, new) = (change.old_range(), change.new_range());
-        if !matches!(change, DiffOp::Equal { .. }) {
-            hunks.push(Hunk { at: Sides { before: old, after: new }, follow: 0 });
+    for Run { at, is_equal } in runs(changes, statements) {
+        if !is_equal {
+            hunks.push(Hunk { at, follow: 0 });
             continue;
         }
+        let (old, new) = (at.before, at.after);
         let shift = |at: usize| {
             let [from, to] = [&statements.before[old.start + at], &statements.after[new.start + at]];
             from.indent != to.indent

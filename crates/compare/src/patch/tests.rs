@@ -51,6 +51,21 @@ fn comments_formatting_renames_and_moves_are_no_edits() {
 }
 
 #[test]
+fn a_decorator_moves_with_its_function_alone() {
+    let plain = |name: &str| format!("def {name}(x):\n    return {name}_of(x)\n\n\n");
+    let decorated = |name: &str| format!("@torch.no_grad()\n{}", plain(name));
+    let two = [decorated("f"), plain("g")].concat();
+    let moved = ["-1 @torch.no_grad() in f", "+5 @torch.no_grad() in g"];
+    assert_eq!(edits(&two, &[plain("f"), decorated("g")].concat()), moved);
+    // Each function has its own of three equal decorators.
+    let three = ["f", "g", "h"].map(decorated).concat();
+    assert_eq!(edits(&three, &["g", "h", "f"].map(decorated).concat()), [""; 0]);
+    assert_eq!(edits(&["f", "h"].map(decorated).concat(), &three), ["+7 def g(x): in g"]);
+    let both = |name: &str| format!("@once\n{}", decorated(name));
+    assert_eq!(edits(&both("h"), &["g", "h"].map(both).concat()), ["+3 def g(x): in g"]);
+}
+
+#[test]
 fn a_rename_is_one_to_one() {
     let reused = "def f(x):\n    h = one(x)\n    h = two(h)\n    return h\n";
     let kept = "def f(x):\n    a = one(x)\n    b = two(a)\n    return b\n";

@@ -144,6 +144,10 @@ impl Statement<'_> {
         matches!(self.tokens[..], ["def" | "class" | "@", ..] | ["async", "def", ..])
     }
 
+    pub(super) fn is_decorator(&self) -> bool {
+        self.tokens[0] == "@"
+    }
+
     pub(super) fn is_import(&self) -> bool {
         matches!(self.tokens.first(), Some(&("import" | "from")))
     }
