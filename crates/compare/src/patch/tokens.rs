@@ -127,11 +127,19 @@ impl Statement<'_> {
 
     /// True if it only writes to a log or a terminal.
     pub(super) fn is_log(&self) -> bool {
-        let first = self.tokens.first().copied().unwrap_or_default();
-        let calls = self.tokens.iter().position(|token| *token == "(").unwrap_or(0);
-        let is_logger = matches!(first, "log" | "logger" | "logging" | "warnings" | "_logger" | "LOGGER");
-        let is_call = self.tokens.last() == Some(&")") && !self.tokens[..calls].contains(&"=");
-        is_call && (first == "print" && calls == 1 || is_logger && calls == 3)
+        // A list may be called `log`, too.
+        let is_call_of_log = matches!(
+            self.tokens[..],
+            ["print", "(", ..]
+                | [
+                    "log" | "logger" | "logging" | "warnings" | "_logger" | "LOGGER",
+                    ".",
+                    "debug" | "info" | "warn" | "warning" | "error" | "exception" | "critical" | "fatal" | "log",
+                    "(",
+                    ..
+                ]
+        );
+        is_call_of_log && self.tokens.last() == Some(&")")
     }
 
     /// True for what a function or class begins with, and for imports: their order does not matter.
@@ -319,6 +327,8 @@ mod tests {
         }
         assert_eq!(of_text("def f():\n    '''Of it.'''\n    # why\n\n    return 1\n").len(), 2);
         assert!(of_text("print('done', 1)\n")[0].is_log() && of_text("logger.info('x')\n")[0].is_log());
-        assert!(!of_text("x = print('done')\n")[0].is_log() && !of_text("keep.append(x)\n")[0].is_log());
+        for other in ["x = print('done')\n", "keep.append(x)\n", "log.append(x)\n"] {
+            assert!(!of_text(other)[0].is_log(), "{other}");
+        }
     }
 }
