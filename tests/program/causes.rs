@@ -388,6 +388,18 @@ fn an_edit_with_a_small_share_is_named_with_the_others() {
     assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap() => str!["99 % of the growth at the peak (200.00 MiB of 201.00 MiB) passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (larger allocations). The change has other edits that can matter: m.py:15 (now `return x`)."]);
 }
 
+#[test]
+fn growth_passes_through_statements_that_use_a_name_imported_from_elsewhere() {
+    let checkout = Checkout::new("m.py");
+    let text = "from models.small import Net\n\ndef main():\n    rate = 0.1\n    net = Net()\n    net.run()\n";
+    checkout.write("main.py", text);
+    commit_base(&checkout);
+    checkout.write("main.py", text.replace("small", "large").replace("0.1", "0.2"));
+    let net = |size: &'static str| [size, "/ci/main.py:main:5"];
+    checkout.record(&[(&net("/ci/models/small.py:__init__:3"), 2)], &[(&net("/ci/models/large.py:__init__:3"), 4)]);
+    assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap() => str!["All of the growth at the peak passes through main.py:5, with a name from elsewhere: this change adds `from models.large import Net` (main.py:1). Largest: __init__ (models/large.py:3) (more allocations). The change has other edits that can matter: main.py:4 (now `rate = 0.2`)."]);
+}
+
 /// How the blocks that are twice as large lead to an edit.
 fn guess(checkout: &Checkout) -> Value {
     cause(checkout, "0")["edits"][0]["how"].take()

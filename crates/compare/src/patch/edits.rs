@@ -11,6 +11,7 @@ use similar::{DiffOp, DiffTag};
 use super::CodeLine;
 
 use super::hunks::{Hunk, hunks, keys, moves};
+use super::imports::{ImportSources, MovedCode, Rebound};
 use super::tokens::{Statement, of_text};
 
 /// What an edit is about.
@@ -41,12 +42,15 @@ pub struct Edit {
     pub near: Option<u32>,
     /// The function or class around it.
     pub scope: Option<String>,
-    /// The statements whose code it changes: its own, and those of a block whose head comes or goes.
+    /// The statements whose code it changes: its own, those of a block whose head comes or goes, and those that use a name which
+    /// is imported from elsewhere now.
     pub statements: Sides<Vec<EditedStatement>>,
     /// The lines of the function or class around it.
     pub body: Sides<Option<RangeInclusive<u32>>>,
     /// The code of a function, class or import that only comes or goes.
     pub(crate) moves: Option<String>,
+    /// The names that it takes from elsewhere, if it is an import.
+    pub(crate) rebound: Vec<Rebound>,
 }
 
 /// A statement that an edit changes.
@@ -110,9 +114,11 @@ pub(crate) fn of_code(paths: Sides<Option<&str>>, texts: Sides<&str>) -> Vec<Edi
     if hunks.len() > MOST_EDITS {
         return vec![Edit::of_whole(paths)];
     }
+    let mut imports = ImportSources::new(&statements);
     let edits = hunks.into_iter().map(|hunk| {
-        let moves = moves(&hunk, &keys, &statements);
-        Edit { moves, ..edit(&hunk, paths, &statements, &functions, &named, &lines) }
+        let rebound = imports.rebound(&hunk);
+        let moves = moves(&hunk, &keys, &statements).filter(|_| rebound.is_empty());
+        Edit { moves, rebound, ..edit(&hunk, paths, &statements, &functions, &named, &lines) }
     });
     edits.collect()
 }
@@ -160,7 +166,7 @@ fn edit(
     let near = telling.after.or(near).map(|of| *of.lines.start());
     let kind = if is_log { EditKind::Log } else { EditKind::Code };
     let path = paths.map(|path| path.map(str::to_owned));
-    Edit { kind, path, line, near, scope, statements: edited, body, moves: None }
+    Edit { kind, path, line, near, scope, statements: edited, body, ..Edit::default() }
 }
 
 /// The first line of a statement that the other side does not have, and its text, given the lines of both sides.
@@ -224,6 +230,27 @@ impl Edit {
     /// The code that it moves, and whether it comes from there.
     pub(super) fn moved(&self) -> Option<(&str, bool)> {
         Some((self.moves.as_deref()?, self.line.before.is_some()))
+    }
+
+    /// True for nothing but imports.
+    pub(crate) fn is_import(&self) -> bool {
+        let mut texts = [&self.line.before, &self.line.after].into_iter().flatten();
+        self.kind == EditKind::Code && texts.all(|(_, text)| text.starts_with("import ") || text.starts_with("from "))
+    }
+
+    /// True if it imports a name from elsewhere than before.
+    pub(crate) fn takes_from_elsewhere(&self) -> bool {
+        !self.rebound.is_empty()
+    }
+
+    /// Makes the statements its own that use a name which it imports from elsewhere, unless the code is what moved there.
+    pub(super) fn rebind(&mut self, moves: &MovedCode) {
+        self.rebound.retain(|rebound| !moves.explain(rebound));
+        for side in Side::BOTH {
+            let uses = self.rebound.iter().flat_map(|rebound| rebound.uses.of(side));
+            let uses = uses.map(|lines| EditedStatement { lines: lines.clone(), line: None });
+            self.statements.of_mut(side).extend(uses);
+        }
     }
 
     /// True if a statement of the after stands for it, or none could.

@@ -2,16 +2,18 @@
 
 mod edits;
 mod hunks;
+mod imports;
 #[cfg(test)]
 mod tests;
 mod tokens;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use ptmem_base::sides::{Side, Sides};
 
 pub use edits::{Edit, EditKind, MOST_EDITS};
 use edits::{of_code, of_configuration};
+use imports::MovedCode;
 
 /// A line of the code, by its path from the root of the checkout.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -29,6 +31,8 @@ pub struct Patch {
     pub unread: usize,
     /// The Python files that differ.
     files: Sides<BTreeSet<String>>,
+    /// Those with another name before.
+    renamed: Vec<Sides<String>>,
     /// Its edits; comments, formatting and renames are not among them.
     pub edits: Vec<Edit>,
 }
@@ -41,12 +45,27 @@ impl Patch {
         for (side, path) in paths.each() {
             self.files.of_mut(side).extend(path.map(str::to_owned));
         }
+        let both = paths.map(|path| path.map(str::to_owned)).both();
+        self.renamed.extend(both.filter(|paths| paths.before != paths.after));
     }
 
-    /// Drops the edits that only move text within or between files. Once for all files: a change may have thousands.
+    /// Drops the edits that only move text within or between files, and leaves imports from there without effect. Once for all
+    /// files: a change may have thousands.
     pub fn leave_out_moved(&mut self) {
-        let mut is_moved = moved(&self.edits).into_iter();
-        self.edits.retain(|_| is_moved.next() != Some(true));
+        let pairs = moved(&self.edits);
+        let mut moves = MovedCode::default();
+        self.renamed.iter().for_each(|paths| moves.add(paths.map(String::as_str), None));
+        for pair in &pairs {
+            let [before, after] = [pair.before, pair.after].map(|index| &self.edits[index]);
+            let name = after.scope.as_deref().filter(|_| !after.is_import());
+            if let (Some(from), Some(to), Some(_)) = (&before.path.before, &after.path.after, name) {
+                moves.add(Sides { before: from, after: to }, name);
+            }
+        }
+        let are_moved: HashSet<usize> = pairs.iter().flat_map(|pair| [pair.before, pair.after]).collect();
+        let all = std::mem::take(&mut self.edits).into_iter().enumerate();
+        self.edits.extend(all.filter(|(at, _)| !are_moved.contains(at)).map(|(_, edit)| edit));
+        self.edits.iter_mut().for_each(|edit| edit.rebind(&moves));
     }
 
     /// Adds a file that is not Python.
@@ -79,16 +98,17 @@ impl Patch {
     }
 }
 
-/// For each edit, whether it is one of two that move the same code: one takes it from where the other does not have it.
-fn moved(edits: &[Edit]) -> Vec<bool> {
-    let mut are_moved = vec![false; edits.len()];
+/// The edits that move the same code, in pairs: one takes it from where the other does not have it.
+fn moved(edits: &[Edit]) -> Vec<Sides<usize>> {
+    let mut pairs = Vec::new();
     let mut open: HashMap<(&str, bool), VecDeque<usize>> = HashMap::new();
     for (index, edit) in edits.iter().enumerate() {
         let Some((code, is_old)) = edit.moved() else { continue };
         match open.get_mut(&(code, !is_old)).and_then(VecDeque::pop_front) {
-            Some(other) => [index, other].into_iter().for_each(|one| are_moved[one] = true),
+            Some(other) if is_old => pairs.push(Sides { before: index, after: other }),
+            Some(other) => pairs.push(Sides { before: other, after: index }),
             None => open.entry((code, is_old)).or_default().push_back(index),
         }
     }
-    are_moved
+    pairs
 }

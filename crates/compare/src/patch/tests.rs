@@ -82,6 +82,47 @@ fn a_rename_is_one_to_one() {
     assert_eq!(edits(&classes(["run", "run"]), &classes(["train", "test"])), [""; 0]);
 }
 
+/// The edits of a file that can matter, given those of another one.
+fn mattering(texts: [&str; 2], others: [(&str, &str); 2]) -> Vec<String> {
+    let mut patch = Patch::default();
+    let paths = Sides { before: Some("m.py"), after: Some("m.py") };
+    patch.add(paths, Sides { before: texts[0], after: texts[1] });
+    let [before, after] = others;
+    patch.add(Sides { before: Some(before.0), after: Some(after.0) }, Sides { before: before.1, after: after.1 });
+    patch.leave_out_moved();
+    patch.edits.iter().filter(|edit| edit.can_matter()).map(Edit::place).collect()
+}
+
+#[test]
+fn an_import_can_matter_that_takes_a_name_from_elsewhere() {
+    let none = [("n.py", ""); 2];
+    let renamed = [("small.py", ""), ("large.py", "")];
+    for (old, new, others, matters) in [
+        ("from a.small import N\n", "from a.large import N\n", none, true),
+        ("from a.small import M, N\n", "from a.small import M\nfrom .large import (\n    N,\n)\n", none, true),
+        ("import a.fast as a\n", "import a.slow as a\n", none, true),
+        ("from a import *\n", "from b import *\n", none, true),
+        // A new name has no effect by itself.
+        ("from a import M\n", "from a import N\n", none, false),
+        ("", "import a\nimport b\n", none, false),
+        // The same source in other words.
+        ("import a.b\n", "import a\n", none, false),
+        ("import a.b as c\n", "from a import b as c\n", none, false),
+        ("from a.b import N\n", "from .b import N\n", none, false),
+        ("from a import M\nfrom a import N\n", "from a import N, M\n", none, false),
+        // Its code is elsewhere now.
+        ("from a.small import N\n", "from a.large import N\n", renamed, false),
+        ("from a import small as s\n", "from . import large as s\n", renamed, false),
+        ("from .n import N\n", "from .m import N\n", [("n.py", "class N:\n    pass\n"), ("n.py", "")], true),
+    ] {
+        let found = mattering([old, new], others);
+        assert_eq!(found.iter().any(|place| place.starts_with("m.py")), matters, "{old} | {new} | {found:?}");
+    }
+    let class = "class N:\n    pass\n";
+    let texts = ["from .n import N\n".to_owned(), format!("from .m import N\n{class}")];
+    assert_eq!(mattering([&texts[0], &texts[1]], [("n.py", class), ("n.py", "")]), [""; 0]);
+}
+
 /// Time that grows with the square of the functions would be minutes.
 #[test]
 fn files_of_many_functions_are_compared() {

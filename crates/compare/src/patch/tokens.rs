@@ -271,10 +271,10 @@ fn one_to_one<'t>(all: HashSet<Rename<'t>>) -> HashMap<&'t str, HashMap<RangeInc
 }
 
 /// The lines of the statements in which each name occurs that is not an attribute.
-struct NameLines<'t>(HashMap<&'t str, Vec<u32>>);
+pub(super) struct NameLines<'t>(HashMap<&'t str, Vec<u32>>);
 
 impl<'t> NameLines<'t> {
-    fn new(statements: &[Statement<'t>]) -> Self {
+    pub(super) fn new(statements: &[Statement<'t>]) -> Self {
         let mut names: HashMap<&str, Vec<u32>> = HashMap::new();
         for statement in statements {
             for (at, &token) in statement.tokens.iter().enumerate() {
@@ -286,9 +286,14 @@ impl<'t> NameLines<'t> {
         Self(names)
     }
 
+    /// The first lines of the statements with a name.
+    pub(super) fn of(&self, name: &str) -> &[u32] {
+        self.0.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// True if a name occurs in some lines.
     fn has(&self, name: &str, lines: &RangeInclusive<u32>) -> bool {
-        let Some(all) = self.0.get(name) else { return false };
+        let all = self.of(name);
         all.get(all.partition_point(|line| line < lines.start())).is_some_and(|line| line <= lines.end())
     }
 }

@@ -6,12 +6,11 @@ use ptmem_base::sides::{Side, Sides};
 use crate::patch::{Edit, EditKind};
 
 impl Edit {
-    /// True if it can change what a program holds without a frame of its own: not a log line or an import.
+    /// True if it can change what a program holds without a frame of its own: not a log line, or an import unless it takes
+    /// a name from elsewhere.
     #[must_use]
     pub fn can_matter(&self) -> bool {
-        let is_import = |text: &str| text.starts_with("import ") || text.starts_with("from ");
-        let texts = [&self.line.before, &self.line.after].into_iter().flatten();
-        self.kind != EditKind::Log && !(self.kind == EditKind::Code && texts.clone().all(|(_, text)| is_import(text)))
+        self.kind != EditKind::Log && (!self.is_import() || self.takes_from_elsewhere())
     }
 
     /// True if its file has tests by its name.

@@ -90,8 +90,9 @@ impl<'p> Marks<'p> {
 
 /// The edits of a file on one side, by its lines.
 struct EditsOfFile {
-    /// Their statements, the shortest first: the lines behind the first, the edit and the statement.
-    lines: Innermost<(u32, usize, usize)>,
+    /// Their statements, the shortest first, and then those whose own text differs: the lines behind the first, whether it does not,
+    /// the edit and the statement.
+    lines: Innermost<(u32, bool, usize, usize)>,
     /// The functions and classes around them, the shortest first, and then those that may keep something.
     scopes: Innermost<(u32, bool, usize)>,
 }
@@ -101,7 +102,9 @@ impl EditsOfFile {
         let length = |lines: &RangeInclusive<u32>| lines.end().saturating_sub(*lines.start());
         let lines = edits.iter().flat_map(|&(index, edit)| {
             let statements = edit.statements.of(side).iter().enumerate();
-            statements.map(move |(at, edited)| (edited.lines.clone(), (length(&edited.lines), index, at)))
+            statements.map(move |(at, edited)| {
+                (edited.lines.clone(), (length(&edited.lines), edited.line.is_none(), index, at))
+            })
         });
         let scopes = edits.iter().filter(|(_, edit)| edit.kind == EditKind::Code).filter_map(|&(index, edit)| {
             let body = edit.body.of(side).clone()?;
@@ -151,7 +154,7 @@ impl<'e> EditsOfSide<'e> {
         }
         let of_file = path.and_then(|path| self.files.get(path));
         let (Some(line), Some(of_file)) = (code.line(frame), of_file) else { return FrameEdits::default() };
-        let way = |(_, edit, statement)| WayToEdit { edit, how: EditEvidence::Line, statement: Some(statement) };
+        let way = |(_, _, edit, statement)| WayToEdit { edit, how: EditEvidence::Line, statement: Some(statement) };
         let scope = of_file.scopes.around(line);
         FrameEdits { line: of_file.lines.around(line).map(way), scope: scope.map(|(_, _, edit)| edit) }
     }

@@ -193,6 +193,10 @@ impl EditEvidence {
         let (place, scope) = (edit.place(), edit.scope.as_deref().unwrap_or("the module"));
         let change = edit.change();
         match (self, is_known) {
+            (Self::Line, false) if share.is_of_use(edit) => {
+                let (lines, others) = (share.lines(edit), share.other_lines());
+                format!("passes through {lines}{others}, with a name from elsewhere: this change {change} ({place})")
+            }
             (Self::Line, false) => {
                 format!("passes through {}, where this change {change}{}", share.lines(edit), share.other_lines())
             }
@@ -224,6 +228,11 @@ impl EditShare {
             (Some(path), Some(lines)) => format!("{path}:{}", lines.start()),
             (None, _) | (_, None) => edit.place(),
         }
+    }
+
+    /// True if the statement that most of its bytes pass through only uses a name which its edit imports.
+    fn is_of_use(&self, edit: &Edit) -> bool {
+        edit.is_import() && self.statement().is_some_and(|at| edit.statements.after[at].line.is_none())
     }
 
     /// The number of other edited statements that its bytes pass through, as the rest of a sentence.
