@@ -290,6 +290,9 @@ fn blocks_that_are_larger_by_a_ratio_lead_to_the_one_number_that_explains_it() {
         ("n: 2\nm: 1\n", "n: 1\nm: 2\n", Some(2)),
         ("n: 2\nkeep: 3\n", "n: 1\nkeep: 4\n", Some(1)),
         ("n: 1\nseed: 7\n", "n: 2\nseed: 14\n", None),
+        // Both blocks together are 10/9 times as large, which is not how each grew.
+        ("n: 1\nseed: 9\n", "n: 2\nseed: 10\n", Some(1)),
+        ("n: 1\nm: 7\nseed: 9\n", "n: 2\nm: 14\nseed: 10\n", None),
     ] {
         let cause = cause(&configured(old, new, stories), "0");
         let found = &cause["edits"][0];

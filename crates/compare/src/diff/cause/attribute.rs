@@ -206,10 +206,7 @@ impl GrowthParts<'_, '_> {
         let is_kept = is_code_known && matches!(growth, RowGrowth::Kept(_));
         let kept = if is_kept { beside_frees(holding.row, edits, marks, lives) } else { None };
         let ratios = if *growth == RowGrowth::Larger { lives.ratios(holding.row, places) } else { Vec::new() };
-        let of_ratio = ratios
-            .iter()
-            .find_map(|ratios| of_ratios(edits, of_numbers, ratios))
-            .map(|edit| WayToEdit::new(edit, EditEvidence::Ratio));
+        let of_ratio = of_ratios(edits, of_numbers, &ratios).map(|edit| WayToEdit::new(edit, EditEvidence::Ratio));
         let of = |stack: StackId| {
             let line = marks.after.line(stack);
             // What a package allocated as before is not kept by it.
@@ -246,10 +243,14 @@ fn by_edit(parts: &BTreeMap<WayToEdit, u64>) -> BTreeMap<usize, u64> {
     edits
 }
 
-/// The one edit of a number that explains how many times as large blocks are; of several, the one that raises its number.
-fn of_ratios(edits: &[Edit], of_numbers: &[(usize, f64)], ratios: &[f64]) -> Option<usize> {
-    let explaining = of_numbers.iter().filter(|(_, times)| explains(*times, ratios));
-    let all: Vec<usize> = explaining.map(|(at, _)| *at).collect();
+/// The one edit of a number that explains how many times as large blocks are, by the first ratios that one explains; of several,
+/// the one that raises its number.
+fn of_ratios(edits: &[Edit], of_numbers: &[(usize, f64)], ratios: &[Vec<f64>]) -> Option<usize> {
+    let explaining = ratios.iter().map(|ratios| {
+        let explaining = of_numbers.iter().filter(|(_, times)| explains(*times, ratios));
+        explaining.map(|(at, _)| *at).collect::<Vec<_>>()
+    });
+    let all = explaining.into_iter().find(|all| !all.is_empty())?;
     let raised: Vec<usize> = all.iter().copied().filter(|&at| edits[at].raises_number()).collect();
     match (&raised[..], &all[..]) {
         ([one], _) | ([], [one]) => Some(*one),

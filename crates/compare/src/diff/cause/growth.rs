@@ -93,7 +93,7 @@ impl<'d> Lives<'d> {
         if is_larger { RowGrowth::Larger } else { RowGrowth::More }
     }
 
-    /// How many times as large the blocks of a row are, as they were requested: all together, and each of those that differ.
+    /// How many times as large the blocks of a row are, as they were requested: each of those that differ, and all together.
     /// Empty where their numbers differ.
     pub(super) fn ratios(&self, row: usize, places: Sides<Position>) -> Vec<Vec<f64>> {
         let mut sizes: Sides<Vec<u64>> = Sides::default();
@@ -118,7 +118,7 @@ fn wanted(class: &Class) -> u64 {
     if class.requested > 0 { class.requested } else { class.bytes }
 }
 
-/// How many times as large sorted sizes are: all together, and each of those that differ.
+/// How many times as large sorted sizes are: each of those that differ, and all together.
 fn ratios(sizes: &Sides<Vec<u64>>) -> Vec<Vec<f64>> {
     if sizes.before.len() != sizes.after.len() {
         return Vec::new();
@@ -126,7 +126,7 @@ fn ratios(sizes: &Sides<Vec<u64>>) -> Vec<Vec<f64>> {
     let whole = sizes.map(|sizes| sizes.iter().fold(0, |all: u64, size| all.saturating_add(*size)));
     let differing = differing(sizes);
     let each = differing.before.iter().zip(&differing.after).map(|(before, after)| ratio(*before, *after));
-    vec![vec![ratio(whole.before, whole.after)], each.collect()]
+    vec![each.collect(), vec![ratio(whole.before, whole.after)]]
 }
 
 /// How many times as large a size is.
@@ -162,11 +162,11 @@ mod tests {
     #[test]
     fn sizes_of_any_number_and_size_have_ratios() {
         let of = |before: &[u64], after: &[u64]| ratios(&Sides { before: before.to_vec(), after: after.to_vec() });
-        assert_eq!(of(&[1, 4], &[2, 4]), [vec![1.2], vec![2.0]]);
-        assert_eq!(of(&[1, 2], &[2, 4]), [vec![2.0], vec![4.0]]);
-        assert_eq!(of(&[], &[]), [vec![0.0], vec![]]);
+        assert_eq!(of(&[1, 4], &[2, 4]), [vec![2.0], vec![1.2]]);
+        assert_eq!(of(&[1, 2], &[2, 4]), [vec![4.0], vec![2.0]]);
+        assert_eq!(of(&[], &[]), [vec![], vec![0.0]]);
         assert_eq!(of(&[1], &[1, 1]), [[0.0; 0]; 0]);
         // A damaged file states any sizes.
-        assert_eq!(of(&[1 << 63; 2], &[u64::MAX; 2])[1], [2.0; 2]);
+        assert_eq!(of(&[1 << 63; 2], &[u64::MAX; 2])[0], [2.0; 2]);
     }
 }
