@@ -108,6 +108,43 @@ fn the_figure_that_grew_decides_about_the_edit() {
     assert_reads!(text(&active.ptmem(&[&["--git", "main"], &limits[..]].concat()).stdout) => str!["::error file=m.py,line=4,title=GPU memory%3A peak::peak grew 1.00 MiB (+50.0 %25), allowed 0 B. All of the growth at the peak passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (more allocations).%0Aleads to the same edit: active grew 1.00 MiB (+50.0 %25), allowed 0 B%0A   +1.00 MiB     1.00 MiB ->    2.00 MiB  forward (m.py:4), leads to edit"]);
 }
 
+/// What a report says in the end of reserved memory that grew by some MiB, where the peak grew by one through an edit.
+fn reserved_more(mib: u64) -> String {
+    let checkout = edited("+x1 +y1", "+x1 +y1");
+    let mut program = Program::default();
+    program.reserved = 4096 + mib;
+    ["x1", "x2"].iter().for_each(|name| program.alloc_under(*name, EDITED, MIB));
+    program.alloc_under("y1", LOSS, MIB);
+    fs::write(checkout.path().join("after.pkl"), program.snapshot()).unwrap();
+    let report = text(&checkout.ptmem(&["--git", "main", "--max-growth", "reserved=0"]).stdout);
+    report[report.find("  [[accept]]").unwrap()..].to_owned()
+}
+
+#[test]
+fn the_edit_of_the_peak_explains_other_figures_if_the_peak_has_most_of_the_growth() {
+    assert_reads!(reserved_more(2) => str![[r#"
+  [[accept]]
+  through = "h = wider(x)"
+  bytes = "2MiB" # reserved: +2.00 MiB, allowed 0 B
+  reason = "why it is worth it"
+  expires = [..]
+
+All of the growth at the peak passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (more allocations).
+FAIL reserved grew 2.00 MiB (+0.05 %), allowed 0 B
+left out: 6 metrics, 1 note (-v shows them)
+"#]]);
+    assert_reads!(reserved_more(3) => str![[r#"
+  [[accept]]
+  metric = "reserved"
+  bytes = "3MiB" # reserved: +3.00 MiB, allowed 0 B
+  reason = "why it is worth it"
+  expires = [..]
+
+FAIL reserved grew 3.00 MiB (+0.1 %), allowed 0 B
+left out: 6 metrics, 1 note (-v shows them)
+"#]]);
+}
+
 #[test]
 fn a_single_edit_leads_by_inference_and_one_of_two_does_not() {
     let checkout = edited("+y1 +y2 +y3 +z1", "+y1 +y2 +y3 +z1 +z2 +z3");

@@ -49,7 +49,8 @@ impl Judgement {
     fn cause_in<'d>(&self, diff: &'d Diff) -> Option<&'d Cause> {
         let decisive =
             self.decisive().filter(|check| self.verdict == Verdict::Regression && check.figures.delta > Some(0))?;
-        self.cause_of(diff.devices.iter().find(|device| device.id() == decisive.device)?)
+        let device = diff.devices.iter().find(|device| device.id() == decisive.device)?;
+        cause(decisive, device).or_else(|| device.cause(Figure::Peak).filter(|_| decisive.is_of_stacks()))
     }
 
     /// The cause of the growth that decides about a device, otherwise of its peak.
@@ -148,6 +149,17 @@ fn figure(check: &Check, device: &DeviceDiff) -> Option<Figure> {
     }
 }
 
+/// The cause of the growth that a check is about: that of the peak stands for a counter that follows what is allocated, if it has
+/// most of the growth.
+fn cause<'d>(check: &Check, device: &'d DeviceDiff) -> Option<&'d Cause> {
+    let own = figure(check, device).and_then(|figure| device.cause(figure));
+    let is_unused = matches!(check.kind(), LimitKind::Metric(metric) if metric.point() == Point::UnusedAtPeak);
+    let follows = check.kind().counter().is_some() && !is_unused && !check.is_of_stacks();
+    let has_most = |gained: i128| 2 * gained >= check.figures.delta.unwrap_or_default();
+    let explains = follows && device.metric(Metric::Peak).gained().is_some_and(has_most);
+    own.or_else(|| device.cause(Figure::Peak).filter(|_| explains))
+}
+
 /// The edit that the growth of a check leads to.
 fn edit(check: &Check, device: &DeviceDiff) -> Option<usize> {
     if check.is_of_stacks() {
@@ -157,13 +169,12 @@ fn edit(check: &Check, device: &DeviceDiff) -> Option<usize> {
 }
 
 impl Check {
-    /// The edit that an agreement to its growth names: that of the peak for a figure whose growth leads to none.
+    /// The edit that an agreement to its growth names.
     #[must_use]
     pub fn accepted_edit(&self, device: &DeviceDiff) -> Option<usize> {
         if self.is_improvement() {
             return None;
         }
-        let of_peak = || Some(device.cause(Figure::Peak).filter(|_| !self.is_of_stacks())?.leading()?.edit);
-        edit(self, device).or_else(of_peak)
+        edit(self, device).or_else(|| Some(cause(self, device)?.leading()?.edit))
     }
 }
