@@ -265,6 +265,30 @@ fn of_two_edits_the_one_that_puts_something_somewhere_keeps_it() {
     assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap() => str!["All of the growth at the peak is in blocks that the before frees sooner, mostly next to allocations of forward, where this change adds `seen[0] = h` (m.py:12; inferred). Largest: forward (m.py:4) (freed before, now kept longer). The change has other edits that can matter: m.py:5 (added `seen = {}`)."]);
 }
 
+/// The lead where a change edits a function, and adds a statement to the one that calls it: each block that is kept was freed
+/// between allocations of the first and of the second.
+fn kept_by_one_of_two(statement: &str) -> String {
+    let step = "def step(x):\n    h = forward(x)\n\n    l = loss(h)\n    return l\n";
+    let base = format!("import torch\n\nseen = []\n\n\n{step}");
+    let checkout = Checkout::new("m.py");
+    checkout.write("train.py", &base);
+    commit_base(&checkout);
+    checkout.write("m.py", BEFORE.replace("layer(x)", "wider(x)"));
+    checkout.write("train.py", base.replace("    return", &format!("    {statement}\n    return")));
+    let before = "+z1 +x1 -z1 +y1 -x1 -y1 +z2 +x2 -z2 +y2 -x2 -y2";
+    let after = before.replace(" -z1", "").replace(" -z2", "");
+    for (name, story) in [("before.pkl", before), ("after.pkl", &after)] {
+        fs::write(checkout.path().join(name), program(story)).unwrap();
+    }
+    cause(&checkout, "0")["lead"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn of_two_functions_the_inner_one_keeps_it_unless_only_the_outer_one_puts_something_somewhere() {
+    assert_reads!(kept_by_one_of_two("seen.append(l.item())") => str!["All of the growth at the peak is in blocks that the before frees sooner, mostly next to allocations of forward, where this change writes `h = wider(x)` (m.py:4; inferred). Largest: apply (freed before, now kept until the end of the recording). The change has other edits that can matter: train.py:10 (added `seen.append(l.item())`)."]);
+    assert_reads!(kept_by_one_of_two("seen.append(l)") => str!["All of the growth at the peak is in blocks that the before frees sooner, mostly next to allocations of step, where this change adds `seen.append(l)` (train.py:10; inferred). Largest: apply (freed before, now kept until the end of the recording). The change has other edits that can matter: m.py:4 (now `h = wider(x)`)."]);
+}
+
 /// An upgrade explains growth without `--git`, too; what else the change edits is not known then.
 #[test]
 fn growth_through_an_upgraded_package_leads_to_it() {

@@ -8,7 +8,7 @@ use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::sides::Sides;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{Moment, Profile};
-use ptmem_trace::trace::Position;
+use ptmem_trace::trace::{Life, Position};
 
 use super::edit::explains;
 use super::figure::Holding;
@@ -204,7 +204,8 @@ impl GrowthParts<'_, '_> {
         let Self { change: ChangeEdits { edits, of_numbers, marks, is_code_known, .. }, lives, places, .. } = self;
         // Without the edits of the code, packages are not alone in question.
         let is_kept = is_code_known && matches!(growth, RowGrowth::Kept(_));
-        let kept = if is_kept { beside_frees(holding.row, edits, marks, lives) } else { None };
+        let freed = if is_kept { lives.freed_of_grown(&self.device.rows[holding.row], holding) } else { Vec::new() };
+        let kept = beside_frees(&freed, edits, &marks.before, lives);
         let ratios = if *growth == RowGrowth::Larger { lives.ratios(holding.row, places) } else { Vec::new() };
         let of_ratio = of_ratios(edits, of_numbers, &ratios).map(|edit| WayToEdit::new(edit, EditEvidence::Ratio));
         let of = |stack: StackId| {
@@ -258,23 +259,21 @@ fn of_ratios(edits: &[Edit], of_numbers: &[(usize, f64)], ratios: &[Vec<f64>]) -
     }
 }
 
-/// The edit whose function or package allocated next to most frees of the blocks of a row before.
-fn beside_frees(index: usize, edits: &[Edit], marks: &Sides<Marks<'_>>, lives: &Lives<'_>) -> Option<usize> {
+/// The edit whose function or package allocated next to most frees of these blocks of the before.
+fn beside_frees(freed: &[&Life], edits: &[Edit], marks: &Marks<'_>, lives: &Lives<'_>) -> Option<usize> {
     let mut votes: BTreeMap<usize, EditVotes> = BTreeMap::new();
-    let freed = lives.freed(index);
     let examined = &freed[freed.len().saturating_sub(MOST_FREES)..];
     for life in examined {
         let next = lives.born.partition_point(|(at, _)| *at < life.freed);
-        let stack = |at: usize| lives.born.get(at).and_then(|(_, stack)| *stack);
-        let around = [next.checked_sub(1).and_then(stack), stack(next)];
-        let [before, after] = around.map(|stack| stack.map(|stack| marks.before.all(stack)).unwrap_or_default());
-        for edit in before.iter().chain(after.iter().filter(|edit| !before.contains(edit))) {
-            let votes = votes.entry(*edit).or_default();
+        let keeper = |at: usize| lives.born.get(at).and_then(|(_, stack)| marks.keeper((*stack)?, edits));
+        let [before, after] = [next.checked_sub(1).and_then(keeper), keeper(next)];
+        for edit in before.into_iter().chain(after.filter(|edit| before != Some(*edit))) {
+            let votes = votes.entry(edit).or_default();
             votes.frees += 1;
-            votes.weight += 2 * u32::from(before.contains(edit)) + u32::from(after.contains(edit));
+            votes.weight += 2 * u32::from(before == Some(edit)) + u32::from(after == Some(edit));
         }
     }
-    votes.retain(|edit, votes| edits[*edit].kind != EditKind::Log && 2 * votes.frees > examined.len());
+    votes.retain(|_, votes| 2 * votes.frees > examined.len());
     votes
         .into_iter()
         .max_by_key(|&(edit, votes)| (votes.weight, edits[edit].may_keep(), Reverse(edit)))

@@ -23,14 +23,20 @@ impl Edit {
             || parts.any(|folder| matches!(folder, "tests" | "test"))
     }
 
-    /// True if its text puts something somewhere, or no longer removes it.
+    /// True if its text puts something somewhere, or no longer removes it or its graph.
     pub(super) fn may_keep(&self) -> bool {
-        self.kind == EditKind::Code && Side::BOTH.into_iter().any(|side| self.text_may_keep(side))
+        let texts_may = Side::BOTH.into_iter().any(|side| self.text_may_keep(side));
+        self.kind == EditKind::Code && (texts_may || self.is_of_gradients() || self.removes(&[".detach()"]))
+    }
+
+    /// True if its text is not known: it is a package, or a file as a whole.
+    pub(super) fn is_unread(&self) -> bool {
+        self.package().is_some() || self.whole_file().is_some()
     }
 
     /// The same of its text on one side.
     fn text_may_keep(&self, side: Side) -> bool {
-        const WORDS: [&str; 17] = [
+        const WORDS: [&str; 16] = [
             "append",
             ".add(",
             "extend",
@@ -46,7 +52,6 @@ impl Edit {
             "cache",
             "register",
             "self.",
-            "no_grad",
             "+=",
         ];
         const EMPTY: [&str; 6] = ["{}", "[]", "dict()", "list()", "set()", "deque()"];
@@ -57,8 +62,10 @@ impl Edit {
         let is_empty = side == Side::After && EMPTY.contains(&value);
         // Brackets after a colon are those of a type.
         let is_item = target.ends_with(']') && !target.contains(": ");
-        let is_count = code.split_once("+= ").is_some_and(|(_, value)| value.parse::<f64>().is_ok());
-        !is_empty && !is_count && (is_item || WORDS.iter().any(|word| code.contains(word)))
+        let appended = code.split_once(".append(").and_then(|(_, value)| value.strip_suffix(')'));
+        let given = ["+= ", " = ", "return "].into_iter().find_map(|sign| code.split_once(sign));
+        let is_number = given.map(|(_, value)| value).or(appended).is_some_and(is_number);
+        !is_empty && !is_number && (is_item || WORDS.iter().any(|word| code.contains(word)))
     }
 
     /// How many times as large or as small the number is that it replaces, at least 1.
@@ -94,10 +101,14 @@ impl Edit {
 
     /// True if it removes what switches gradients off.
     pub(super) fn is_of_gradients(&self) -> bool {
-        let removes =
-            |text: &str| ["no_grad", "inference_mode", "set_grad_enabled"].iter().any(|word| text.contains(word));
-        let has = |side: &Option<(u32, String)>| side.as_ref().is_some_and(|(_, text)| removes(text));
-        has(&self.line.before) && !has(&self.line.after)
+        self.removes(&["no_grad", "inference_mode", "set_grad_enabled"])
+    }
+
+    /// True if its text has one of some words before, and none after.
+    fn removes(&self, words: &[&str]) -> bool {
+        let texts = self.line.map(|line| line.as_ref().map_or("", |(_, text)| text));
+        let has = |text: &str| words.iter().any(|word| text.contains(word));
+        has(texts.before) && !has(texts.after)
     }
 }
 
@@ -107,9 +118,15 @@ fn sets_number(statement: &str) -> bool {
     let Some((target, value)) = [" = ", " += ", " -= "].into_iter().find_map(|sign| code.split_once(sign)) else {
         return false;
     };
+    !target.contains(['(', '[', ',']) && is_number(value)
+}
+
+/// True for a number of Python: a literal, or the result of a function that returns one.
+fn is_number(value: &str) -> bool {
     let is_literal = value.replace('_', "").parse::<f64>().is_ok();
     let is_call = ["float(", "int(", "len("].into_iter().any(|name| is_one_call(value, name));
-    !target.contains(['(', '[', ',']) && (is_literal || is_call)
+    let is_item = value.strip_suffix(".item()").is_some_and(|tensor| !tensor.contains([' ', ',', '(']));
+    is_literal || is_call || is_item
 }
 
 /// True for a call of a function and nothing else.
@@ -176,6 +193,14 @@ mod tests {
             (None, Some("seen[0] = h"), true),
             (None, Some("total += loss"), true),
             (None, Some("self.step += 1"), false),
+            (None, Some("losses.append(loss)"), true),
+            (None, Some("losses.append((loss.item(), loss))"), true),
+            (None, Some("losses.append(loss.item())"), false),
+            (None, Some("total += out[0].item()"), false),
+            (Some("return loss.item()"), Some("return loss"), true),
+            // Without it, a graph is.
+            (Some("h = h.detach()"), None, true),
+            (None, Some("h = h.detach()"), false),
             (Some("h.clear()"), None, true),
             (None, Some("self.seen = []  # append here"), false),
             // It emptied the list in each step.

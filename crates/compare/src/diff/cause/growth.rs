@@ -108,8 +108,20 @@ impl<'d> Lives<'d> {
     }
 
     /// The blocks of a row that the before freed.
-    pub(super) fn freed(&self, index: usize) -> Vec<&Life> {
+    fn freed(&self, index: usize) -> Vec<&Life> {
         self.of.before[index].iter().filter(|life| life.freed < Position::NEVER).collect()
+    }
+
+    /// Those of the stacks that grew, where the before has any.
+    pub(super) fn freed_of_grown(&self, row: &Row, holding: &Holding) -> Vec<&Life> {
+        let grown: FxHashSet<StackId> = holding.members.iter().map(|(stack, _)| *stack).collect();
+        let pairs = row.members.iter().filter(|pair| pair.after.is_some_and(|after| grown.contains(&after.stack)));
+        let partners: FxHashSet<StackId> = pairs.filter_map(|pair| Some(pair.before?.stack)).collect();
+        let stack = |life: &Life| self.devices.before.trace.classes[life.class as usize].origin.stack();
+        let is_partner = |life: &Life| stack(life).is_some_and(|stack| partners.contains(&stack));
+        let freed = self.freed(holding.row);
+        let of_partners: Vec<&Life> = freed.iter().copied().filter(|life| is_partner(life)).collect();
+        if of_partners.is_empty() { freed } else { of_partners }
     }
 }
 

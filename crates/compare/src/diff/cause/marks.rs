@@ -28,23 +28,28 @@ pub(super) struct Marks<'p> {
     of: Vec<FrameEdits>,
     /// The edits that some frame has.
     marked: FxHashSet<usize>,
+    /// Those among them that may keep something: a package may do anything.
+    keepers: FxHashSet<usize>,
 }
 
 impl<'p> Marks<'p> {
     pub(super) fn new(
         profile: &'p Profile,
         side: Side,
-        edits: &[Edit],
+        all: &[Edit],
         patch: &Patch,
         checkout: &BTreeMap<String, String>,
     ) -> Self {
         let code = profile.code();
-        let edits = EditsOfSide::new(side, edits);
+        let edits = EditsOfSide::new(side, all);
         let frames = (0..code.tables().frames().len()).map(FrameId::from_index);
         let mark = |frame| edits.mark(&code, frame, patch.path(side, code.file(frame), checkout));
         let of: Vec<FrameEdits> = frames.map(mark).collect();
-        let marked = of.iter().flat_map(|mark| mark.line.map(|line| line.edit).into_iter().chain(mark.scope)).collect();
-        Self { code, of, marked }
+        let marked: FxHashSet<usize> =
+            of.iter().flat_map(|mark| mark.line.map(|line| line.edit).into_iter().chain(mark.scope)).collect();
+        let keepers = marked.iter().copied().filter(|&edit| all[edit].may_keep() || all[edit].is_unread());
+        let keepers = keepers.collect();
+        Self { code, of, marked, keepers }
     }
 
     /// Whether a frame is in the line, package, function or class of an edit.
@@ -73,18 +78,15 @@ impl<'p> Marks<'p> {
         self.code.python(stack).find_map(|frame| self.of[frame.index()].scope)
     }
 
-    /// All edits whose line, package, function or class it passes through, innermost first.
-    pub(super) fn all(&self, stack: StackId) -> Vec<usize> {
+    /// The innermost edit which may keep something whose line, package, function or class it passes through, or else the innermost
+    /// one: all stacks pass through the outermost function.
+    pub(super) fn keeper(&self, stack: StackId, edits: &[Edit]) -> Option<usize> {
         let frames = self.code.python(stack).map(|frame| self.of[frame.index()]);
-        let mut all: Vec<usize> = Vec::new();
-        for mark in frames {
-            for edit in [mark.line.map(|line| line.edit), mark.scope].into_iter().flatten() {
-                if !all.contains(&edit) {
-                    all.push(edit);
-                }
-            }
-        }
-        all
+        let all = frames.flat_map(|mark| [mark.line.map(|line| line.edit), mark.scope].into_iter().flatten());
+        let mut all = all.filter(|edit| edits[*edit].kind != EditKind::Log);
+        let innermost = all.next()?;
+        let keeper = std::iter::once(innermost).chain(all).find(|edit| self.keepers.contains(edit));
+        Some(keeper.unwrap_or(innermost))
     }
 }
 

@@ -208,7 +208,7 @@ impl EditEvidence {
             (Self::Ratio, false) => {
                 format!("is in blocks whose growth fits the numbers at {place}, where this change {change} (inferred)")
             }
-            (Self::Kept, _) if edit.package().is_some() || edit.whole_file().is_some() => {
+            (Self::Kept, _) if edit.is_unread() => {
                 format!("{KEPT} of this package: {} (inferred)", edit.words())
             }
             (Self::Kept, false) => format!("{KEPT} of {scope}, where this change {change} ({place}; inferred)"),
