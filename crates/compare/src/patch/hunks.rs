@@ -5,9 +5,12 @@ use std::ops::Range;
 use ptmem_base::difference::difference;
 use ptmem_base::python::Functions;
 use ptmem_base::sides::{Side, Sides};
-use similar::DiffOp;
+use similar::{DiffOp, DiffTag};
 
-use super::tokens::{Statement, renamed};
+use super::tokens::{Statement, StatementPair, renamed};
+
+/// Maximum number of statements of a part that are aligned with each other.
+const MOST_ALIGNED: usize = 1_000;
 
 /// A changed part of a file, as ranges of statements.
 pub(super) struct Hunk {
@@ -21,14 +24,31 @@ pub(super) fn keys<'t>(statements: &Sides<Vec<Statement<'t>>>, functions: &'t Si
     let plain = statements.map(|all| all.iter().map(|statement| statement.text(None)).collect::<Vec<_>>());
     let mut pairs = Vec::new();
     for change in difference(plain.map(Vec::as_slice)) {
-        let (old, new) = (&statements.before[change.old_range()], &statements.after[change.new_range()]);
-        if matches!(change, DiffOp::Replace { .. }) && old.len() == new.len() {
-            pairs.extend(old.iter().zip(new).map(|(before, after)| Sides { before, after }));
+        if matches!(change, DiffOp::Replace { .. }) {
+            let own =
+                Sides { before: &statements.before[change.old_range()], after: &statements.after[change.new_range()] };
+            pairs.extend(counterparts(own));
         }
     }
     let renamed = renamed(&pairs, statements, functions);
     let after = statements.after.iter().map(|statement| statement.text(Some(&renamed))).collect();
     Sides { before: plain.before, after }
+}
+
+/// The statements of both sides of a part that may differ by names alone.
+fn counterparts<'s, 't>(own: Sides<&'s [Statement<'t>]>) -> Vec<StatementPair<'s, 't>> {
+    let Sides { before, after } = own;
+    if before.len() == after.len() {
+        return before.iter().zip(after).map(|(before, after)| Sides { before, after }).collect();
+    }
+    if before.len() + after.len() > MOST_ALIGNED {
+        return Vec::new();
+    }
+    let shapes = own.map(|all| all.iter().map(Statement::shape).collect::<Vec<_>>());
+    let changes = difference(shapes.map(Vec::as_slice));
+    let equal = changes.iter().filter(|change| matches!(change, DiffOp::Equal { .. }));
+    let pairs = equal.flat_map(|change| before[change.old_range()].iter().zip(&after[change.new_range()]));
+    pairs.map(|(before, after)| Sides { before, after }).collect()
 }
 
 /// The functions and classes of a part that only comes or goes, and what is between them.
@@ -117,32 +137,59 @@ fn runs(changes: &[DiffOp], statements: &Sides<Vec<Statement<'_>>>) -> Vec<Run> 
     runs
 }
 
+/// The parts of a run that differs: the statements that only come or go, and those between them, which begin as before. Undivided
+/// where these are not all.
+fn divided(run: Run, statements: &Sides<Vec<Statement<'_>>>) -> Vec<Run> {
+    let own = Sides::BOTH.map(|&side| &statements.of(side)[run.at.of(side).clone()]);
+    if run.is_equal || own.before.len() + own.after.len() > MOST_ALIGNED {
+        return vec![run];
+    }
+    let beginnings = own.map(|all| all.iter().map(Statement::beginning).collect::<Vec<_>>());
+    let changes = difference(beginnings.map(Vec::as_slice));
+    let has = |tag: DiffTag| changes.iter().any(|change| change.tag() == tag);
+    if !has(DiffTag::Equal) || has(DiffTag::Replace) {
+        return vec![run];
+    }
+    let parts = changes.iter().map(|change| {
+        let at = Sides { before: change.old_range(), after: change.new_range() }.zip(run.at.map(|at| at.start));
+        Run { at: at.map(|(range, start)| start + range.start..start + range.end), is_equal: false }
+    });
+    parts.collect()
+}
+
 /// The changed parts, with each function and class that only comes or goes by itself.
 pub(super) fn hunks(changes: &[DiffOp], statements: &Sides<Vec<Statement<'_>>>) -> Vec<Hunk> {
     let mut hunks: Vec<Hunk> = Vec::new();
-    for Run { at, is_equal } in runs(changes, statements) {
-        if !is_equal {
-            hunks.push(Hunk { at, follow: 0 });
-            continue;
-        }
-        let (old, new) = (at.before, at.after);
-        let shift = |at: usize| {
-            let [from, to] = [&statements.before[old.start + at], &statements.after[new.start + at]];
+    // The part with the head of a block that comes or goes, as long as the statements behind it are indented anew.
+    let mut head: Option<usize> = None;
+    for Run { at, is_equal } in runs(changes, statements).into_iter().flat_map(|run| divided(run, statements)) {
+        let length = at.before.len().min(at.after.len());
+        let shift = |by: usize| {
+            let [from, to] = [&statements.before[at.before.start + by], &statements.after[at.after.start + by]];
             from.indent != to.indent
         };
-        let mut at = 0;
-        while at < old.len() {
-            let length = (at..old.len()).take_while(|&at| shift(at)).count();
-            let follows = at == 0 && hunks.last().is_some_and(|last| is_head(last, statements));
-            match hunks.last_mut().filter(|_| follows) {
-                Some(last) => last.follow = length,
-                None if length > 0 => {
-                    let [before, after] = [old.start + at, new.start + at].map(|from| from..from + length);
-                    hunks.push(Hunk { at: Sides { before, after }, follow: 0 });
+        if !is_equal {
+            let is_shifted = at.before.len() == at.after.len() && (0..length).all(shift);
+            head = head.filter(|_| is_shifted);
+            head.into_iter().for_each(|head| hunks[head].follow += length);
+            let hunk = Hunk { at, follow: 0 };
+            head = head.or(is_head(&hunk, statements).then_some(hunks.len()));
+            hunks.push(hunk);
+            continue;
+        }
+        let mut by = 0;
+        while by < length {
+            let shifted = (by..length).take_while(|&by| shift(by)).count();
+            match head.take() {
+                Some(head) => hunks[head].follow += shifted,
+                None if shifted > 0 => {
+                    let range = |start: usize| start + by..start + by + shifted;
+                    let at = at.map(|at| range(at.start));
+                    hunks.push(Hunk { at, follow: 0 });
                 }
                 None => {}
             }
-            at += length.max(1);
+            by += shifted.max(1);
         }
     }
     hunks.into_iter().flat_map(|hunk| parts(hunk, statements)).collect()

@@ -66,6 +66,22 @@ fn a_decorator_moves_with_its_function_alone() {
 }
 
 #[test]
+fn edits_next_to_each_other_are_told_apart() {
+    let renamed = CODE.replace("@torch.no_grad()\n", "").replace("f(", "g(").replace("out", "logits");
+    assert_eq!(edits(CODE, &renamed), ["-3 @torch.no_grad() in f"]);
+    let dedented = CODE.replace("    with torch.no_grad():\n", "").replace("        ", "    ");
+    let edited = dedented.replace("model(x)", "model(x).double()");
+    // The other statement of the block is none by its indent.
+    let two = ["-5 with torch.no_grad(): in f", "+5 out = model(x).double() in f"];
+    assert_eq!(edits(CODE, &edited), two);
+    assert_eq!(edits(&edited, CODE), ["+5 with torch.no_grad(): in f", "+6 out = model(x) in f"]);
+    let kept = CODE.replace("keep(out)", "keep(out, x)\n        log = x.mean()");
+    assert_eq!(edits(CODE, &kept), ["+7 keep(out, x) in f", "+8 log = x.mean() in f"]);
+    // None of the statements begins as before.
+    assert_eq!(edits("a = 1\nb = 2\n", "f(2)\nc = a\nd = 1\n"), ["+1 f(2) in <module>"]);
+}
+
+#[test]
 fn a_rename_is_one_to_one() {
     let reused = "def f(x):\n    h = one(x)\n    h = two(h)\n    return h\n";
     let kept = "def f(x):\n    a = one(x)\n    b = two(a)\n    return b\n";

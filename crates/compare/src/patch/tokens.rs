@@ -121,6 +121,43 @@ impl Statement<'_> {
         text
     }
 
+    /// The tokens with one name for all.
+    pub(super) fn shape(&self) -> Vec<&str> {
+        let is_attribute = |at: usize| at > 0 && self.tokens[at - 1] == ".";
+        let tokens = self.tokens.iter().enumerate();
+        let token = tokens.map(
+            |(at, &token)| {
+                if is_name(token) && !is_attribute(at) && !self.is_in_string(at) { "_" } else { token }
+            },
+        );
+        token.collect()
+    }
+
+    /// The tokens that it begins with: a keyword, or what it assigns to or calls.
+    pub(super) fn beginning(&self) -> &[&str] {
+        let is_keyword = matches!(
+            self.tokens[0],
+            "@" | "assert"
+                | "async"
+                | "class"
+                | "def"
+                | "del"
+                | "elif"
+                | "except"
+                | "for"
+                | "from"
+                | "if"
+                | "import"
+                | "raise"
+                | "return"
+                | "while"
+                | "with"
+                | "yield"
+        );
+        let end = self.tokens.iter().position(|token| matches!(*token, "=" | "(")).unwrap_or(self.tokens.len());
+        &self.tokens[..if is_keyword { 1 } else { end }]
+    }
+
     fn is_in_string(&self, at: usize) -> bool {
         at > 0 && is_quote(self.tokens[at - 1])
     }
