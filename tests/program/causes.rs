@@ -510,45 +510,69 @@ fn a_function_that_moves_to_another_file_is_no_edit() {
     assert_eq!(cause["others"][0]["added"], "def other():", "{cause:#}");
 }
 
+/// The report of a bisection that ends with a change to this code, and a recording without its edit as the story has it.
+fn bisected(code: &str, story: &str) -> String {
+    let checkout = Checkout::new("m.py");
+    checkout.write("m.py", code);
+    checkout.write("other.py", "x = 1\n");
+    checkout.commit("wider");
+    for (name, story) in [("before.pkl", "+y1 +x1"), ("after.pkl", "+y1 +x1 +x2")] {
+        fs::write(checkout.path().join(name), program(story)).unwrap();
+    }
+    let story = story.replace("cp ", &format!("cp {}/", checkout.path().display())).replace(" it", " $PTMEM_SNAPSHOT");
+    let mut command = checkout.command();
+    command.env("XDG_CACHE_HOME", checkout.path().join(".git/cache"));
+    command.args(["bisect", "main..change", "--max-growth", "0", "--steps", "none", "--", "sh", "-c", &story]);
+    let output = command.output().unwrap();
+    let report = text(&output.stdout);
+    // Nobody can mend a program with one edit of several taken back.
+    assert!(!report.contains("exit code 7"), "{report}");
+    assert_eq!(output.status.code(), Some(1), "{report}\n{}", text(&output.stderr));
+    report
+}
+
 #[test]
 fn a_bisection_proves_the_edit_by_a_recording_without_it() {
+    let wider = BEFORE.replace("layer(x)", "wider(x)");
+    let needing = format!("{wider}\n\nneeds = 1\n");
+    let beside = BEFORE.replace("h = layer(x)", "h = wider(x)\n    n = 1");
     let grows = |condition: &str| format!("{condition} && exec cp after.pkl it; cp before.pkl it");
-    for (story, shown) in [
-        (grows("grep -q wider m.py"), "it is within the limits: this edit causes the regression"),
-        (grows("test -e other.py"), "it exceeds the limits, too: another edit makes memory grow"),
+    let file = "an edit of this file causes the regression";
+    for (code, story, without, shown) in [
         (
+            &wider,
+            grows("grep -q wider m.py"),
+            "the edit at m.py:4",
+            "it is within the limits: this edit causes the regression",
+        ),
+        (
+            &wider,
+            grows("test -e other.py"),
+            "the edit at m.py:4",
+            "it exceeds the limits, too: another edit makes memory grow",
+        ),
+        (
+            &wider,
             format!("test -e other.py && ! grep -q wider m.py && exit 7; {}", grows("test -e other.py")),
+            "the edit at m.py:4",
             "it cannot be recorded, so the cause is not proven",
         ),
         (
+            &needing,
             format!("grep -q needs m.py && ! grep -q wider m.py && exit 7; {}", grows("grep -q wider m.py")),
-            "it is within the limits: an edit of this file causes the regression",
+            "any edit of its file, because the command fails without the one at m.py:4 alone",
+            &format!("it is within the limits: {file}"),
+        ),
+        (
+            &beside,
+            grows("grep -q wider m.py"),
+            "any edit of its file, because others are next to the one at m.py:4",
+            &format!("it is within the limits: {file}"),
         ),
     ] {
-        let checkout = Checkout::new("m.py");
-        let needs = if story.contains("needs") { "\n\nneeds = 1\n" } else { "" };
-        checkout.write("m.py", BEFORE.replace("layer(x)", "wider(x)") + needs);
-        checkout.write("other.py", "x = 1\n");
-        checkout.commit("wider");
-        for (name, story) in [("before.pkl", "+y1 +x1"), ("after.pkl", "+y1 +x1 +x2")] {
-            fs::write(checkout.path().join(name), program(story)).unwrap();
-        }
-        let story =
-            story.replace("cp ", &format!("cp {}/", checkout.path().display())).replace(" it", " $PTMEM_SNAPSHOT");
-        let mut command = checkout.command();
-        command.env("XDG_CACHE_HOME", checkout.path().join(".git/cache"));
-        command.args(["bisect", "main..change", "--max-growth", "0", "--steps", "none", "--", "sh", "-c", &story]);
-        let output = command.output().unwrap();
-        let report = text(&output.stdout);
-        let without = match needs {
-            "" => "the edit at m.py:4",
-            _ => "any edit of its file, because the command fails without the one at m.py:4 alone",
-        };
+        let report = bisected(code, &story);
         let found = format!("recorded without {without}, {shown}");
-        assert!(report.contains(&found), "{report}\n{}", text(&output.stderr));
-        // Nobody can mend a program with one edit of several taken back.
-        assert!(!report.contains("exit code 7"), "{report}");
-        assert_eq!(output.status.code(), Some(1));
+        assert!(report.contains(&found), "{report}");
     }
 }
 

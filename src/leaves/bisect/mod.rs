@@ -251,16 +251,20 @@ impl<S: Recordable> Bisection<'_, S> {
         let mut taken = format!("the edit at {place}");
         let mut cause = "this edit";
         output::print_note(&format!("{} without {taken}", found.bad));
-        let Some(mut recorded) = self.set.without(found, edit, true, &self.recorder, self.program)? else {
-            return Ok(None);
+        let mut recorded = self.set.without(found, edit, true, &self.recorder, self.program)?;
+        let refusal = match &recorded {
+            None => Some(format!("others are next to the one at {place}")),
+            Some(Err(_)) => Some(format!("the command fails without the one at {place} alone")),
+            Some(Ok(_)) => None,
         };
-        if recorded.is_err()
+        if let Some(refusal) = refusal
             && let Some(again) = self.set.without(found, edit, false, &self.recorder, self.program)?
         {
-            taken = format!("any edit of its file, because the command fails without the one at {place} alone");
+            taken = format!("any edit of its file, because {refusal}");
             cause = "an edit of this file";
-            recorded = again;
+            recorded = Some(again);
         }
+        let Some(recorded) = recorded else { return Ok(None) };
         let shown = match recorded {
             Err(_) => "it cannot be recorded, so the cause is not proven",
             Ok(recorded) => match self.judging.compare(before, &recorded.path)?.verdict() {
