@@ -147,7 +147,13 @@ fn edit(
     let scope = around.after.as_ref().or(around.before.as_ref()).map(|(name, _)| (*name).to_owned());
     let body = Sides::BOTH.map(|&side| {
         let known = around.of(side).as_ref().map(|(_, lines)| lines.clone());
-        known.or_else(|| named.of(side).get(scope.as_deref()?).cloned())
+        let by_name = || named.of(side).get(scope.as_deref()?).cloned();
+        let renamed = || {
+            let beside = beside(own.of(side.other()), hunk.at.of(side).start)?;
+            functions.of(side).around(*statements.of(side).get(beside)?.lines.start()).map(|(_, lines)| lines)
+        };
+        let is_within = scope.is_some() && own.of(side).is_empty();
+        known.or_else(by_name).or_else(|| is_within.then(renamed).flatten())
     });
     let is_decorator = own.before.iter().chain(own.after).any(Statement::is_decorator);
     let edited = Sides::BOTH.map(|&side| {
@@ -167,6 +173,14 @@ fn edit(
     let kind = if is_log { EditKind::Log } else { EditKind::Code };
     let path = paths.map(|path| path.map(str::to_owned));
     Edit { kind, path, line, near, scope, statements: edited, body, ..Edit::default() }
+}
+
+/// The statement of the same function beside the place of statements that the other side has alone, if they lie within one.
+fn beside(others: &[Statement<'_>], place: usize) -> Option<usize> {
+    if others.iter().all(Statement::is_decorator) {
+        return Some(place);
+    }
+    place.checked_sub(1).filter(|_| !others.iter().any(Statement::is_definition))
 }
 
 /// The first line of a statement that the other side does not have, and its text, given the lines of both sides.

@@ -82,6 +82,22 @@ fn edits_next_to_each_other_are_told_apart() {
 }
 
 #[test]
+fn a_function_with_another_name_has_its_edits() {
+    let renamed = CODE.replace("f(", "g(");
+    for new in [renamed.replace("@torch.no_grad()\n", ""), renamed.replace("        keep(out)\n", "")] {
+        let mut patch = Patch::default();
+        patch.add(Sides { before: Some("m.py"), after: Some("m.py") }, Sides { before: CODE, after: &new });
+        let bodies: Vec<_> = patch.edits.iter().map(|edit| edit.body.clone()).collect();
+        assert_eq!(bodies, [Sides { before: Some(3..=8), after: Some(3..=7) }], "{new}");
+    }
+    // A function that is gone has none.
+    let two = format!("{CODE}\n\ndef h():\n    return 1\n");
+    let mut patch = Patch::default();
+    patch.add(Sides { before: Some("m.py"), after: Some("m.py") }, Sides { before: &two, after: CODE });
+    assert_eq!(patch.edits[0].body.after, None);
+}
+
+#[test]
 fn a_rename_is_one_to_one() {
     let reused = "def f(x):\n    h = one(x)\n    h = two(h)\n    return h\n";
     let kept = "def f(x):\n    a = one(x)\n    b = two(a)\n    return b\n";
