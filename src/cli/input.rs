@@ -42,8 +42,8 @@ fn case_of<'p>(path: &'p Path, options: &ReadOptions) -> (&'p Path, ReadOptions)
     }
 }
 
-/// The largest file of which the cases are looked for.
-const MOST_CASES: u64 = 64 << 20;
+/// The largest file in which figures are looked for before it is read as an input.
+pub(crate) const MOST_FIGURES: u64 = 64 << 20;
 
 /// The files that hold the figures of several cases. Each is read once, although its cases are read one by one.
 static CASES: Mutex<BTreeMap<PathBuf, Arc<Cases>>> = Mutex::new(BTreeMap::new());
@@ -56,7 +56,7 @@ fn known_cases() -> MutexGuard<'static, BTreeMap<PathBuf, Arc<Cases>>> {
 /// The names of the cases of a file that holds the figures of several.
 pub(crate) fn cases(path: &Path) -> Vec<String> {
     let is_table = path.extension().is_some_and(|ending| ending == "json" || ending == "csv");
-    if !is_table || !path.metadata().is_ok_and(|there| there.is_file() && there.len() <= MOST_CASES) {
+    if !is_table || !path.metadata().is_ok_and(|there| there.is_file() && there.len() <= MOST_FIGURES) {
         return Vec::new();
     }
     // An error is reported where the file is read.

@@ -244,9 +244,28 @@ fn what_is_not_a_number_of_bytes_is_named() {
 #[test]
 fn a_directory_of_numbers_is_one_of_ranks() {
     let stats = |peak: u64| format!(r#"{{"allocated_bytes.all.peak": {peak}}}"#);
-    let folder = folder(&[("rank0.json", &stats(1024)), ("rank1.json", &stats(4096)), ("other.json", "{}")]);
-    let report = report(folder.path(), &["show", "."]);
-    assert_eq!(report["ranks"].as_array().unwrap().len(), 2);
+    let losses: Vec<String> = (0..2_000).map(|step| format!("\"{step}\": 1.5")).collect();
+    let golden = format!(
+        r#"{{"lm loss": {{"values": {{{}}}}}, "mem-max-allocated-bytes": {{"values": {{"1": 9}}}}}}"#,
+        losses.join(", ")
+    );
+    // A file that may be that of a rank is read, so that what is wrong with it is an error.
+    for (rank, code) in [
+        (&*stats(4096), 0),
+        ("{\"max_memory_allocated\": 4096}", 0),
+        ("\u{feff}{\"peak\": 4096}", 0),
+        (&*golden, 0),
+        ("{\"peak\": \"much\"}", 2),
+        ("{\"peak\": 4096", 2),
+        ("", 2),
+    ] {
+        let files = [("rank0.json", &*stats(1024)), ("rank1.json", rank), ("other.json", "{\"peaks\": 4096}")];
+        let folder = folder(&files);
+        let output = ptmem(folder.path(), &["check", ".", "--max", "1MiB"]);
+        assert_eq!(output.status.code(), Some(code), "{rank}: {}", text(&output.stdout));
+        let said = if code == 0 { text(&output.stdout) } else { text(&output.stderr) };
+        assert!(said.contains(if code == 0 { "PASS all 2 ranks" } else { "rank1.json" }), "{rank}: {said}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use ptmem::pattern;
+use ptmem::profile::numbers;
 use walkdir::{DirEntry, WalkDir};
 
 use super::super::input;
@@ -40,8 +41,8 @@ impl FoundFile {
 /// The files that a path stands for, in natural order of their names; `None` where it stands for itself: a file, `-`,
 /// or something that does not exist.
 ///
-/// In a directory, at any depth, snapshots by their extensions and saved profiles by their first bytes; hidden files
-/// are ignored. A glob takes every file that it matches, and the contents of matched directories.
+/// In a directory, at any depth, snapshots by their extensions, and saved profiles and figures by their contents; hidden
+/// files are ignored. A glob takes every file that it matches, and the contents of matched directories.
 ///
 /// # Errors
 /// Where there is nothing to find, or something cannot be read; names it.
@@ -54,8 +55,8 @@ pub(crate) fn find(path: &Path) -> Result<Option<Vec<FoundFile>>> {
         let found = described(path, inputs(path)?);
         if found.is_empty() {
             bail!(
-                "{shown}: the directory has no snapshots (.pkl, .pickle, .pt, .pth) or saved profiles (.json); expected at \
-                 least one"
+                "{shown}: the directory has no snapshots (.pkl, .pickle, .pt, .pth), saved profiles or figures (.json); expected \
+                 at least one"
             );
         }
         return Ok(Some(found));
@@ -214,7 +215,7 @@ pub(crate) fn describe(files: Vec<(PathBuf, String)>) -> Vec<FoundFile> {
     found.collect()
 }
 
-/// Whether a file looks like a snapshot or a saved profile.
+/// Whether a file looks like a snapshot, a saved profile, or figures.
 fn is_input(path: &Path) -> Result<bool> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     // Opening a pipe would wait for a writer.
@@ -222,24 +223,35 @@ fn is_input(path: &Path) -> Result<bool> {
         return Ok(false);
     }
     if name.ends_with(".json") && !name.ends_with(".ptmem.json") {
-        return begins_like_a_profile(path).with_context(|| format!("{}: cannot be read", path.display()));
+        return is_profile_or_figures(path).with_context(|| format!("{}: cannot be read", path.display()));
     }
     // Compressed, only its name says what a JSON file is.
     Ok(!name.contains(".json.") || name.contains(".ptmem.json."))
 }
 
-/// Keys by which a text of figures is known.
-const FIGURES: [&str; 3] = ["\"allocated_bytes", "\"mem-max-allocated-bytes\"", "\"max_memory_allocated\""];
+/// Enough of a JSON text to recognize a saved profile.
+const HEAD: u64 = 8192;
+
+/// Whether a JSON file is a saved profile or may hold figures. Every file that could be a rank counts: reading it reports an error.
+fn is_profile_or_figures(path: &Path) -> io::Result<bool> {
+    let mut file = File::open(path)?;
+    let mut text = Vec::new();
+    file.by_ref().take(HEAD).read_to_end(&mut text)?;
+    if begins_like_a_profile(&String::from_utf8_lossy(&text)) {
+        return Ok(true);
+    }
+    // Traces of the profiler are larger.
+    if file.metadata()?.len() > input::MOST_FIGURES {
+        return Ok(false);
+    }
+    file.read_to_end(&mut text)?;
+    Ok(numbers::may_be_in(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text)))
+}
 
 /// Whether a text begins as a saved profile does.
-fn begins_like_a_profile(path: &Path) -> io::Result<bool> {
-    let mut head = Vec::new();
-    File::open(path)?.take(8192).read_to_end(&mut head)?;
-    let text = String::from_utf8_lossy(&head);
-    let text = text.trim_start_matches('\u{feff}').trim_start();
+fn begins_like_a_profile(head: &str) -> bool {
     // The report of `ptmem show --format json` has no raises.
-    let is_profile = text.contains("\"ptmem.profile/") && text.contains("\"raises\"");
-    Ok(text.starts_with('{') && (is_profile || FIGURES.iter().any(|key| text.contains(key))))
+    head.contains("\"ptmem.profile/") && head.contains("\"raises\"")
 }
 
 #[cfg(test)]

@@ -33,6 +33,12 @@ pub fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
     Ok(cases)
 }
 
+/// True if a file of JSON must be read because it may hold figures: it states one, even a wrong one, or its end is missing.
+#[must_use]
+pub fn may_be_in(json: &[u8]) -> bool {
+    json::may_have_figures(json)
+}
+
 /// Cases that do not contradict themselves.
 fn verified(cases: Cases) -> Result<Cases, NumbersError> {
     if cases.all.len() > 1 && cases.all.contains_key("") {

@@ -24,18 +24,31 @@ const OTHER_STATISTICS: [&str; 5] = ["all", "large_pool", "small_pool", "oversiz
 
 /// The cases of an object. Empty if it does not contain a figure, or is a document of its own.
 pub(super) fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
-    // Saved profiles and reports, which may be large, state their schema first.
-    let head = &text[..text.len().min(64)];
-    if head.windows(8).any(|part| part == b"\"schema\"") {
+    if states_schema_first(text) {
         return Ok(Cases::default());
     }
     let mut reader = FigureReader::default();
-    let mut json = serde_json::Deserializer::from_slice(text);
-    let is_whole = JsonItem(&mut reader).deserialize(&mut json).is_ok() && json.end().is_ok();
+    let is_whole = reader.read(text).is_ok();
     if reader.is_document || !reader.has_figures || !is_whole && reader.problem.is_none() {
         return Ok(Cases::default());
     }
     reader.finish()
+}
+
+/// True if an object states a figure, even a wrong one, or ends before it says what it is.
+pub(super) fn may_have_figures(text: &[u8]) -> bool {
+    if states_schema_first(text) {
+        return false;
+    }
+    let mut reader = FigureReader::default();
+    let read = reader.read(text);
+    !reader.is_document && (reader.has_figures || read.is_err_and(|error| error.is_eof()))
+}
+
+/// True for a saved profile and a report, which may be large.
+fn states_schema_first(text: &[u8]) -> bool {
+    let head = &text[..text.len().min(64)];
+    head.windows(8).any(|part| part == b"\"schema\"")
 }
 
 /// A figure, as the keys that lead to it name it.
@@ -94,6 +107,13 @@ fn shown(path: &[String]) -> String {
 }
 
 impl FigureReader {
+    /// Takes the figures of a text, as far as it is JSON.
+    fn read(&mut self, text: &[u8]) -> serde_json::Result<()> {
+        let mut json = serde_json::Deserializer::from_slice(text);
+        JsonItem(self).deserialize(&mut json)?;
+        json.end()
+    }
+
     /// The figures of an owner; `None` for those of counters without a limit.
     fn numbers<'c>(cases: &'c mut Cases, owner: &[String]) -> Result<Option<&'c mut DeviceNumbers>, NumbersError> {
         match owner {
