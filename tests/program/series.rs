@@ -48,6 +48,18 @@ fn names_without_an_order_leave_it_to_the_times() {
     assert_eq!((exit, steps), (Some(1), ["./start.pkl", "./middle.pkl", "./end.pkl"].map(str::to_owned).to_vec()));
 }
 
+/// A date behind a word for a process is not a rank, of which each would have one snapshot.
+#[test]
+fn dates_are_not_ranks() {
+    for names in [
+        ["dev-20261110.pkl", "dev-20261120.pkl", "dev-20261130.pkl"],
+        ["gpu-2026-12-30.pkl", "gpu-2026-12-31.pkl", "gpu-2027-01-01.pkl"],
+    ] {
+        let (exit, steps, _) = searched(named(names).path(), &["."]);
+        assert_eq!((exit, steps.len()), (Some(1), 3), "{names:?}");
+    }
+}
+
 #[test]
 fn numbers_that_contradict_the_times_are_refused() {
     let place = named(["step-3.pkl", "step-2.pkl", "step-1.pkl"]);

@@ -65,8 +65,7 @@ pub(super) fn stated(name: &str) -> StatedNumbers {
     let mut kinds = [Counts::Rank, Counts::Local].into_iter();
     let kind = kinds.find(|kind| numbers.iter().any(|(counts, _)| counts == kind));
     let rank = kind.map_or(outer, |kind| only(&numbers, kind));
-    // Longer bare numbers are a time or a process id.
-    let bare = numbers.iter().enumerate().filter(|(_, (counts, digits))| *counts == Counts::Bare && digits.len() <= 6);
+    let bare = numbers.iter().enumerate().filter(|(_, (counts, _))| *counts == Counts::Bare);
     StatedNumbers {
         rank,
         node: outer.filter(|_| kind.is_some() && rank.is_some()),
@@ -134,8 +133,25 @@ fn runs_of(stem: &str) -> Vec<NamePiece<'_>> {
     runs
 }
 
-/// Meaning of the number at a place, by the words in front of it and the letters behind it.
+/// Digits of the largest rank. A longer number is a date, a time or a process id.
+const MOST_DIGITS: usize = 5;
+
+/// True if the number at a place is a part of a date, such as `2026-11-30`.
+fn is_in_date(runs: &[NamePiece<'_>], at: usize) -> bool {
+    let starts = [0, 2, 4].into_iter().filter_map(|before| at.checked_sub(before));
+    starts.filter_map(|start| runs.get(start..start + 5)).any(|part| {
+        let [year, first, month, second, day] = [0, 1, 2, 3, 4].map(|place| part[place].text);
+        let is_number = part.iter().step_by(2).all(|piece| piece.class == CharacterClass::Digits);
+        let is_year = year.starts_with("19") || year.starts_with("20");
+        is_number && is_year && [year, month, day].map(str::len) == [4, 2, 2] && first == second && first.len() == 1
+    })
+}
+
+/// Meaning of the number at a place, by its digits, the words in front of it and the letters behind it.
 fn counts_at(runs: &[NamePiece<'_>], at: usize) -> Counts {
+    if runs[at].text.trim_start_matches('0').len() > MOST_DIGITS || is_in_date(runs, at) {
+        return Counts::Other;
+    }
     // `8b` and hexadecimal digests; but not `3of8`.
     let next = runs.get(at + 1).filter(|next| next.class == CharacterClass::Letters);
     if next.is_some_and(|next| !next.text.eq_ignore_ascii_case("of")) {
@@ -264,6 +280,13 @@ mod tests {
             ("slurm_procid_5.pkl", Some(5), None),
             ("snapshot_3.pickle", None, None),
             ("tp_rank_1_pp_rank_0.pkl", None, None),
+            ("dev-20261110.ptmem.json", None, None),
+            ("gpu-2026-12-30.pkl", None, None),
+            ("task_2026_12_30_rank3.pkl", Some(3), None),
+            ("2026.12.30/rank3.pkl", Some(3), None),
+            ("node-2026-12.pkl", Some(2026), None),
+            ("rank-1-20261110.pkl", Some(1), None),
+            ("worker-0000012.pkl", Some(12), None),
             ("step_100.pkl", None, None),
             ("rank.pkl", None, None),
             ("rank3b.pkl", None, None),
@@ -290,6 +313,7 @@ mod tests {
             ranks(&["ip-10-0-3-7_0.pkl", "ip-10-0-3-7_1.pkl", "ip-10-0-3-8_2.pkl"]),
             [Some(0), Some(1), Some(2)]
         );
+        assert_eq!(ranks(&["2026-12-30.pkl", "2026-12-31.pkl"]), [None, None], "dates");
         assert_eq!(ranks(&["0/1732180000000.pkl", "1/1732180000007.pkl"]), [Some(0), Some(1)]);
         assert_eq!(ranks(&["417_0.pkl", "418_1.pkl"]), [Some(0), Some(1)], "both vary; one counts from 0");
         assert_eq!(ranks(&["tp0_pp0.pkl", "tp0_pp1.pkl", "tp1_pp0.pkl", "tp1_pp1.pkl"]), [None; 4]);
