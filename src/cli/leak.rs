@@ -76,9 +76,47 @@ pub(crate) struct LeakArguments {
     view: ViewArguments,
 }
 
+/// The process that wrote a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Process {
+    /// The only one, as far as names tell.
+    Only,
+    /// A rank of a job.
+    Rank(Rank),
+    /// The one of which a file states figures as a case.
+    Case(String),
+}
+
+impl Process {
+    fn of(file: &FoundFile, rule: RankRule) -> Self {
+        match rule.rank(file) {
+            Some(rank) => Self::Rank(rank),
+            None if file.is_case => Self::Case(file.name.clone()),
+            None => Self::Only,
+        }
+    }
+
+    /// Its name among several.
+    fn name(&self) -> Option<String> {
+        match self {
+            Self::Only => None,
+            Self::Rank(rank) => Some(rank.to_string()),
+            Self::Case(name) => Some(name.clone()),
+        }
+    }
+
+    /// The number of its rank.
+    fn rank(&self) -> Option<u64> {
+        match self {
+            Self::Rank(rank) => Some(rank.number),
+            Self::Only | Self::Case(_) => None,
+        }
+    }
+}
+
 /// Snapshots of one process, in order.
 struct ProcessSnapshots {
-    rank: Option<Rank>,
+    process: Process,
     files: Vec<FoundFile>,
 }
 
@@ -93,8 +131,8 @@ impl ProcessSnapshots {
             [file] => search_steps(&file.path, options)?,
             files => search_series(files, order, options)?,
         };
-        search.name = self.rank.map(|rank| rank.to_string());
-        search.rank = self.rank.map(|rank| rank.number);
+        search.name = self.process.name();
+        search.rank = self.process.rank();
         advice::complete_search(&mut search);
         Ok(search)
     }
@@ -200,37 +238,37 @@ fn require_used(arguments: &LeakArguments, runs: &[ProcessSnapshots]) -> Result<
     }
 }
 
-/// The snapshots by the rank that their names state; without ranks, all of them are of one process.
+/// The snapshots by the rank that their names state, or by their case; without either, all of them are of one process.
 fn runs(paths: &[PathBuf]) -> Result<Vec<ProcessSnapshots>> {
     if paths.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
         bail!("only one of the snapshots can come from standard input");
     }
     let found = ranks::files(paths)?;
     let rule = RankRule::of_series(&found);
-    let mut by_rank: BTreeMap<Option<Rank>, Vec<FoundFile>> = BTreeMap::new();
+    let mut by_process: BTreeMap<Process, Vec<FoundFile>> = BTreeMap::new();
     for file in found {
-        by_rank.entry(rule.rank(&file)).or_default().push(file);
+        by_process.entry(Process::of(&file, rule)).or_default().push(file);
     }
-    if by_rank.len() == 1 {
-        let files = by_rank.into_values().flatten().collect();
-        return Ok(vec![ProcessSnapshots { rank: None, files }]);
+    if by_process.len() == 1 {
+        let files = by_process.into_values().flatten().collect();
+        return Ok(vec![ProcessSnapshots { process: Process::Only, files }]);
     }
-    if let Some(files) = by_rank.get(&None) {
+    if let Some(files) = by_process.get(&Process::Only) {
         bail!(
-            "{}: the name states no rank, such as rank3, and those of others do; give files of one kind only",
+            "{}: the name states no rank, such as rank3, and others are of ranks or cases; give files of one kind only",
             files[0].path.display()
         );
     }
-    let most = by_rank.values().map(Vec::len).max().unwrap_or(0);
-    if let Some(few) = by_rank.values().find(|files| files.len() < most) {
+    let most = by_process.values().map(Vec::len).max().unwrap_or(0);
+    if let Some(few) = by_process.values().find(|files| files.len() < most) {
         bail!(
-            "not all ranks have as many snapshots: {most}, but {} of that of {}; expected a series of the same length \
-             for each, or one snapshot",
+            "not all ranks or cases have as many snapshots: {most}, but {} of that of {}; expected a series of the same \
+             length for each, or one snapshot",
             few.len(),
             few[0].path.display()
         );
     }
-    Ok(by_rank.into_iter().map(|(rank, files)| ProcessSnapshots { rank, files }).collect())
+    Ok(by_process.into_iter().map(|(process, files)| ProcessSnapshots { process, files }).collect())
 }
 
 fn search_steps(path: &Path, options: &LeakOptions) -> Result<Search> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::tool::{ptmem, text};
+use crate::support::tool::{judged, ptmem, text, verdict};
 
 /// A folder with a file.
 fn folder(files: &[(&str, &str)]) -> TempDir {
@@ -121,6 +121,41 @@ fn devices_of_a_process_are_told_from_cases() {
     assert_eq!(report["verdict"], "regression");
     let one = ptmem(folder.path(), &["check", "cases.json#rank0", "--max", "1536B"]);
     assert_eq!(one.status.code(), Some(0), "{}", text(&one.stdout));
+}
+
+/// Numbers in the names of cases are parts of them, except for ranks: what was measured is not compared with something else.
+#[test]
+fn cases_are_paired_by_their_whole_names() {
+    let table = |a: &str, b: &str| format!("case,peak,end\n{a},2MiB,1MiB\n{b},4MiB,1MiB\n");
+    let files = [
+        ("resnet.csv", table("resnet18", "resnet50")),
+        ("vit.csv", table("vit18", "vit50")),
+        ("both.csv", table("resnet18", "vit50")),
+        ("gpu.csv", table("bert_gpu1", "gpt_gpu1")),
+        ("one.csv", "case,peak\nresnet18,2MiB\n".to_owned()),
+        ("other.csv", "case,peak\nvit18,2MiB\n".to_owned()),
+        ("ranks.csv", table("rank0", "RANK_1")),
+        ("counted.csv", "rank,peak\n1,4MiB\n0,2MiB\n".to_owned()),
+    ];
+    let folder = folder(&files.each_ref().map(|(name, text)| (*name, text.as_str())));
+    fs::create_dir(folder.path().join("files")).unwrap();
+    for name in ["resnet18", "resnet50"] {
+        fs::write(folder.path().join("files").join(format!("{name}.json")), r#"{"peak": "4MiB"}"#).unwrap();
+    }
+    let said = |arguments: &[&str]| {
+        let output = ptmem(folder.path(), arguments);
+        if output.status.code() == Some(2) { text(&output.stderr) } else { judged(verdict(&output)) }
+    };
+    let compared = |before: &str, after: &str| said(&["diff", before, after, "--max-growth", "5%"]);
+    assert_reads!(compared("resnet.csv", "vit.csv") => str!["error: no case of the before is in the after: resnet.csv holds resnet18, resnet50, vit.csv holds vit18, vit50; expected cases of the same names on both sides"]);
+    assert_reads!(compared("one.csv", "other.csv") => str!["error: no case of the before is in the after: one.csv holds resnet18, other.csv holds vit18; expected cases of the same names on both sides"]);
+    assert_reads!(compared("resnet.csv", "both.csv") => str!["3: INCONCLUSIVE ranks: vit50 is missing in the before"]);
+    assert_reads!(compared("resnet.csv", "files") => str!["1: FAIL resnet18: peak grew 2.00 MiB (+100.0 %), allowed 5 %"]);
+    assert_reads!(compared("gpu.csv", "gpu.csv") => str!["0: PASS all 2 cases: peak did not change, allowed 5 %"]);
+    assert_reads!(compared("ranks.csv", "counted.csv") => str!["0: PASS all 2 ranks: peak did not change, allowed 5 %"]);
+    assert_reads!(said(&["leak", "resnet.csv"]) => str!["3: INCONCLUSIVE resnet18: leak: figures without a history have no steps; and 1 more case"]);
+    assert_reads!(said(&["leak", "resnet.csv", "files/resnet18.json"]) => str!["error: files/resnet18.json: the name states no rank, such as rank3, and others are of ranks or cases; give files of one kind only"]);
+    assert_reads!(said(&["leak", "resnet.csv", "both.csv"]) => str!["error: not all ranks or cases have as many snapshots: 2, but 1 of that of resnet.csv#resnet50; expected a series of the same length for each, or one snapshot"]);
 }
 
 #[test]
@@ -381,5 +416,5 @@ fn cases_and_devices_are_counted() {
     }
     let folder = folder(&[("a.csv", &cases(3_000))]);
     let output = ptmem(folder.path(), &["check", "a.csv", "--max", "1GiB"]);
-    assert!(text(&output.stdout).contains("PASS all 3000 ranks"), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("PASS all 3000 cases"), "{}", text(&output.stdout));
 }

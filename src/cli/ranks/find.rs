@@ -29,12 +29,21 @@ pub(crate) struct FoundFile {
     pub(crate) is_named: bool,
     /// The bare number in the name that could be the rank: the only one, or the one in which the names differ.
     pub(crate) number: Option<u64>,
+    /// Whether it is a case of a file, by its name in there.
+    pub(crate) is_case: bool,
 }
 
 impl FoundFile {
-    /// The relative name without the ending that says what kind of file it is.
+    /// The relative name without the ending that says what kind of file it is; the whole name of a case.
     pub(crate) fn stem(&self) -> &str {
-        name::stem(&self.name).unwrap_or(&self.name)
+        name::stem(&self.name).filter(|_| !self.is_case).unwrap_or(&self.name)
+    }
+
+    /// A case of a file. A number in its name is part of the name, as in `resnet50`.
+    fn case(file: &Path, name: String) -> Self {
+        let path = PathBuf::from(format!("{}#{name}", file.display()));
+        let rank = name::rank_of_case(&name);
+        Self { path, name, rank, node: None, is_named: false, number: None, is_case: true }
     }
 }
 
@@ -63,8 +72,7 @@ pub(crate) fn find(path: &Path) -> Result<Option<Vec<FoundFile>>> {
     }
     let cases = input::cases(path);
     if !cases.is_empty() {
-        let found = cases.into_iter().map(|case| (PathBuf::from(format!("{}#{case}", path.display())), case));
-        return Ok(Some(describe(found.collect())));
+        return Ok(Some(cases.into_iter().map(|case| FoundFile::case(path, case)).collect()));
     }
     // A file may have any name, also one that looks like a glob.
     let text = path.to_str().filter(|text| has_wildcard(text) && path.symlink_metadata().is_err());
@@ -90,7 +98,7 @@ pub(crate) fn files(paths: &[PathBuf]) -> Result<Vec<FoundFile>> {
 fn plain(path: &Path) -> FoundFile {
     let name = path.to_string_lossy().replace('\\', "/");
     let StatedNumbers { rank, node, .. } = name::stated(&name);
-    FoundFile { path: path.to_owned(), name, rank, node, is_named: true, number: None }
+    FoundFile { path: path.to_owned(), name, rank, node, is_named: true, number: None, is_case: false }
 }
 
 /// The folder where a glob begins, and the rest of it from the first part with a wildcard.
@@ -211,6 +219,7 @@ pub(crate) fn describe(files: Vec<(PathBuf, String)>) -> Vec<FoundFile> {
         node,
         is_named: false,
         number,
+        is_case: false,
     });
     found.collect()
 }

@@ -74,6 +74,15 @@ pub(super) fn stated(name: &str) -> StatedNumbers {
     }
 }
 
+/// The rank that a case is called after: `rank3`, `rank-3`.
+pub(super) fn rank_of_case(name: &str) -> Option<u64> {
+    let runs = runs_of(name);
+    let mut words = runs.iter().filter(|run| run.class != CharacterClass::Separators);
+    let (word, number) = (words.next()?, words.next()?);
+    let is_rank = word.text.eq_ignore_ascii_case("rank") && words.next().is_none();
+    number.text.parse().ok().filter(|_| is_rank)
+}
+
 /// A number in a name, by its digits.
 type Number<'n> = (Counts, &'n str);
 

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use ptmem::sides::Sides;
 use ptmem::verdict::{Member, MissingRank, Rank, has_ranks};
 use ptmem_base::text::count;
@@ -31,7 +31,7 @@ impl RankRule {
     fn of(sides: &[&[FoundFile]]) -> Self {
         Self {
             with_node: sides.iter().any(|found| counts_on_nodes(found)),
-            bare: sides.iter().all(|found| bare_numbers_are_alike(found)),
+            bare: sides.iter().all(|found| bare_numbers_are_alike(found) && !has_names_of_cases(found)),
         }
     }
 
@@ -74,6 +74,11 @@ fn bare_numbers_are_alike(found: &[FoundFile]) -> bool {
     })
 }
 
+/// Cases go by their names, and so do the files that belong to them.
+fn has_names_of_cases(found: &[FoundFile]) -> bool {
+    found.iter().any(|found| found.is_case && found.rank.is_none())
+}
+
 /// The words of a name, without its numbers.
 fn shape(found: &FoundFile) -> String {
     found.stem().split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("#")
@@ -100,8 +105,10 @@ pub(crate) struct Pairs<'f> {
 /// Where two files of one side are of the same rank, or no rank is on both sides.
 pub(crate) fn pair<'f>(paths: Sides<&Path>, found: &'f Sides<Vec<FoundFile>>) -> Result<Pairs<'f>> {
     let mut pairs = Pairs::default();
-    // One file on each side is a pair, whatever they are called.
-    if let ([before], [after]) = (&found.before[..], &found.after[..]) {
+    // One file on each side is a pair, whatever they are called. The name of a case says what was measured.
+    if let ([before], [after]) = (&found.before[..], &found.after[..])
+        && !(before.is_case && after.is_case)
+    {
         let rule = RankRule::of(&[]);
         let is_same = rule.rank(before) == rule.rank(after);
         let named = Member { rank: None, label: after.stem().to_owned() };
@@ -132,16 +139,27 @@ pub(crate) fn pair<'f>(paths: Sides<&Path>, found: &'f Sides<Vec<FoundFile>>) ->
         unranked.for_each(|missing| missing.member.label.push_str(" (no rank in its name)"));
     }
     if pairs.pairs.is_empty() {
-        bail!(
-            "no file of the before belongs to one of the after: {} holds {}, {} holds {}; expected a file for each rank \
-             on both sides, with the rank or the same name in their names",
-            paths.before.display(),
-            names(found.before.iter()),
-            paths.after.display(),
-            names(found.after.iter())
-        );
+        return Err(nothing_in_common(paths, found));
     }
     Ok(pairs)
+}
+
+/// The error where no file of one side belongs to one of the other.
+fn nothing_in_common(paths: Sides<&Path>, found: &Sides<Vec<FoundFile>>) -> anyhow::Error {
+    let are_cases = found.before.iter().chain(&found.after).all(|found| found.is_case);
+    let [what, expected] = if are_cases {
+        ["case of the before is in the after", "cases of the same names on both sides"]
+    } else {
+        let files = "a file for each rank on both sides, with the rank or the same name in their names";
+        ["file of the before belongs to one of the after", files]
+    };
+    anyhow!(
+        "no {what}: {} holds {}, {} holds {}; expected {expected}",
+        paths.before.display(),
+        names(found.before.iter()),
+        paths.after.display(),
+        names(found.after.iter())
+    )
 }
 
 /// The ranks of one side, in order.

@@ -17,7 +17,7 @@ pub type Sided<'a> = (Option<Side>, &'a Diagnostic);
 /// A leaf of the tree: a comparison, a snapshot or a search for leaks.
 pub trait Judged {
     /// The word for one of several.
-    const NOUN: &'static str;
+    fn noun(&self) -> &'static str;
 
     /// Its name, if there are several.
     fn name(&self) -> Option<&str>;
@@ -213,7 +213,7 @@ impl<T: Judged> Suite<T> {
             self.jobs().map(|Job { ranks, .. }| NamedJudgement::new(ranks.name.as_deref(), &ranks.judgement)).collect();
         let noun = match &self.nodes[..] {
             [GateNode::Job(job)] => job.noun(),
-            _ => T::NOUN,
+            _ => self.leaves().next().map_or("result", T::noun),
         };
         headline(&parts(self.leaves(), T::name), &together, noun)
     }
@@ -283,7 +283,9 @@ impl Job<Reading> {
 }
 
 impl Judged for Comparison {
-    const NOUN: &'static str = "comparison";
+    fn noun(&self) -> &'static str {
+        "comparison"
+    }
 
     fn name(&self) -> Option<&str> {
         self.name.as_deref()
@@ -310,7 +312,9 @@ impl Judged for Comparison {
 }
 
 impl Judged for Reading {
-    const NOUN: &'static str = "snapshot";
+    fn noun(&self) -> &'static str {
+        "snapshot"
+    }
 
     fn name(&self) -> Option<&str> {
         self.member().map(|member| &*member.label)

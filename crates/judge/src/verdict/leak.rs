@@ -29,7 +29,9 @@ pub struct JudgedSearch {
 pub type LeakGate = Suite<JudgedSearch>;
 
 impl Judged for JudgedSearch {
-    const NOUN: &'static str = "rank";
+    fn noun(&self) -> &'static str {
+        if self.search.rank.is_some() { "rank" } else { "case" }
+    }
 
     fn name(&self) -> Option<&str> {
         self.search.name.as_deref()
