@@ -332,6 +332,28 @@ fn a_series_of_figures_leaks_where_allocated_bytes_grow_at_its_ends() {
     }
 }
 
+/// Of snapshots and figures, only the totals can be compared: neither knows the stacks of the other.
+#[test]
+fn a_series_of_snapshots_and_figures_is_judged_by_its_totals() {
+    let place = tempfile::tempdir().unwrap();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/leak-series");
+    for (name, step) in [("1.pkl", 100), ("2.pkl", 200), ("3.pkl", 300)] {
+        fs::copy(fixtures.join(format!("step-{step}.pkl")), place.path().join(name)).unwrap();
+    }
+    let series = |first: &str, ends: [u64; 2], names: &[&str]| {
+        for (name, end) in [("0.json", ends[0]), ("4.json", ends[1])] {
+            let figures = format!(r#"{{"max_memory_allocated": 9000000, "memory_allocated": {end}}}"#);
+            fs::write(place.path().join(name), figures).unwrap();
+        }
+        judged(verdict(&ptmem(place.path(), &[&["leak", first], names].concat())))
+    };
+    let ends = [34_816, 3_516_416];
+    assert_reads!(series("1.pkl", ends, &["2.pkl", "3.pkl", "4.json"]) => str!["1: FAIL allocated memory grows 850.00 KiB per snapshot, 3 of 3 times, allowed 0 B per snapshot"]);
+    assert_reads!(series("0.json", ends, &["1.pkl", "2.pkl", "3.pkl"]) => str!["1: FAIL allocated memory grows 850.00 KiB per snapshot, 3 of 3 times, allowed 0 B per snapshot"]);
+    assert_reads!(series("0.json", [2_600_000, 0], &["3.pkl"]) => str!["0: PASS nothing leaks: no stack grows from snapshot to snapshot"]);
+    assert_reads!(series("0.json", ends, &["1.pkl", "2.pkl", "3.pkl", "--skip", "1"]) => str!["1: FAIL train_step (train.py:30) (+1 more line) grows 850.00 KiB per snapshot, 2 of 2 times, allowed 0 B per snapshot"]);
+}
+
 /// Nothing is dropped: what contradicts itself is refused, whichever figure would pass.
 #[test]
 fn figures_that_contradict_each_other_are_refused() {

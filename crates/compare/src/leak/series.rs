@@ -118,9 +118,9 @@ impl DeviceSeries<'_> {
     /// Adds the leaks, the fastest first, and remarks on what grows.
     fn find_leaks(&self, latest: &DeviceProfile, found: &mut DeviceLeaks, diagnostics: &mut Vec<Diagnostic>) {
         let grouper = self.latest.grouper();
-        // The sum of all stacks that do not leak by themselves, or all of what figures without stacks state.
+        // The sum of all stacks that do not leak by themselves, or all that is allocated where one of the snapshots is only figures.
         let mut others = vec![Held::default(); found.counted().len()];
-        let has_stacks = !latest.stacks.is_empty();
+        let has_stacks = !self.counted(found.skip).any(|at| self.profiles[at].is_numbers());
         if !has_stacks {
             let Some(totals) = found.totals(|point| point.allocated) else {
                 found.unclear = Some("not all of them state the allocated bytes at their end".to_owned().into());
@@ -130,7 +130,8 @@ impl DeviceSeries<'_> {
         }
         let mut leaks = Vec::new();
         let mut grown: Vec<(i128, String)> = Vec::new();
-        for track in tracks::stacks(self.profiles, self.device) {
+        let tracks = if has_stacks { tracks::stacks(self.profiles, self.device) } else { Vec::new() };
+        for track in tracks {
             let held = self.held(&track, found.skip);
             if let Some(leak) = found.leak(&held, Growing::Yes, self.options) {
                 let members = latest.stacks.iter().filter(|total| total.key.0 == track.key);
@@ -168,10 +169,15 @@ impl DeviceSeries<'_> {
         }
     }
 
+    /// The places of the snapshots that count.
+    fn counted(&self, skip: usize) -> impl Iterator<Item = usize> {
+        let indices = self.device.indices.iter().enumerate();
+        indices.filter(|(_, index)| index.is_some()).map(|(at, _)| at).skip(skip)
+    }
+
     /// What a stack holds in each snapshot that counts.
     fn held(&self, track: &StackTrack, skip: usize) -> Vec<Held> {
-        let all = track.held.iter().zip(&self.device.indices);
-        all.filter(|(_, index)| index.is_some()).map(|(held, _)| *held).skip(skip).collect()
+        self.counted(skip).map(|at| track.held[at]).collect()
     }
 }
 
