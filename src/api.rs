@@ -70,7 +70,7 @@ pub fn find_leaks<R: Read>(
             profile.forget_history();
             profiles.push(profile);
         }
-        leak::over(&profiles, &[], options)
+        leak::over(profiles, &[], options)
     };
     let judgement = verdict::judge_leaks(&search, limits, false);
     Ok(JudgedSearch { search, judgement }.into())

@@ -277,14 +277,14 @@ fn search_steps(path: &Path, options: &LeakOptions) -> Result<Search> {
     // A saved profile without usable steps is the first of a series.
     let is_unclear = found.devices.iter().all(|device| device.unclear.is_some());
     if profile.recorded.is_some() && is_unclear {
-        return Ok(leak::over(&[profile], &[], options));
+        return Ok(leak::over(vec![profile], &[], options));
     }
     Ok(found)
 }
 
 fn search_series(files: &[FoundFile], order: Option<SeriesOrder>, options: &LeakOptions) -> Result<Search> {
     let series = series::read(files, order, &options.reading())?;
-    let mut search = leak::over(&series.profiles, &series.skipped, options);
+    let mut search = leak::over(series.profiles, &series.skipped, options);
     search.diagnostics.extend(series.sorted);
     Ok(search)
 }

@@ -29,7 +29,7 @@ fn by(group_by: GroupBy) -> LeakOptions {
 }
 
 fn series(profiles: impl IntoIterator<Item = Profile>, options: &LeakOptions) -> Search {
-    leak::over(&profiles.into_iter().collect::<Vec<_>>(), &[], options)
+    leak::over(profiles.into_iter().collect(), &[], options)
 }
 
 fn at_end(path: &Path) -> Profile {

@@ -11,7 +11,7 @@ use ptmem::report::{Format, RenderOptions};
 use ptmem::verdict::{JudgedSearch, LeakGate, Verdict, judge_leaks};
 
 fn series(profiles: impl IntoIterator<Item = Profile>, options: &LeakOptions) -> Search {
-    leak::over(&profiles.into_iter().collect::<Vec<_>>(), &[], options)
+    leak::over(profiles.into_iter().collect(), &[], options)
 }
 
 fn verdict(search: &Search) -> Verdict {

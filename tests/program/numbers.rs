@@ -354,6 +354,48 @@ fn a_series_of_snapshots_and_figures_is_judged_by_its_totals() {
     assert_reads!(series("0.json", ends, &["1.pkl", "2.pkl", "3.pkl", "--skip", "1"]) => str!["1: FAIL train_step (train.py:30) (+1 more line) grows 850.00 KiB per snapshot, 2 of 2 times, allowed 0 B per snapshot"]);
 }
 
+/// A part of a run holds less, or something else, than the runs around it.
+#[test]
+fn runs_that_failed_are_left_out_of_a_series() {
+    let run = |mib: u64, ending: &str| {
+        let ending = json!({"kind": ending, "message": "E: no file"});
+        json!({"memory_allocated": mib << 20, "ptmem": {"ending": ending}}).to_string()
+    };
+    // Negative are those that failed.
+    let judged = |ends: &[i64]| {
+        let place = tempfile::tempdir().unwrap();
+        for (night, &mib) in ends.iter().enumerate() {
+            let figures = run(mib.unsigned_abs(), if mib < 0 { "exception" } else { "whole" });
+            fs::write(place.path().join(format!("night-{night}.json")), figures).unwrap();
+        }
+        let output = ptmem(place.path(), &["leak", "."]);
+        let report = text(&output.stdout);
+        let warnings = report.lines().filter(|line| line.contains("[run-incomplete]"));
+        [judged(verdict(&output))].into_iter().chain(warnings.map(str::to_owned)).collect::<Vec<_>>().join("\n")
+    };
+    assert_reads!(judged(&[-100, 1000]) => str![[r#"
+3: INCONCLUSIVE leak: 1 snapshot is too few where 0 are warm-up; two more than those are needed
+warning[run-incomplete] 1 of 2 files left out because a part of the run is missing: ./night-0.json (the program failed: E: no file)
+"#]]);
+    assert_reads!(judged(&[-100, 1000, 1000]) => str![[r#"
+0: PASS nothing leaks: no stack grows from snapshot to snapshot
+warning[run-incomplete] 1 of 3 files left out because a part of the run is missing: ./night-0.json (the program failed: E: no file)
+"#]]);
+    assert_reads!(judged(&[1000, 1020, 1040, 1060, 1080, 1100, -50, -50, 1120, 1140]) => str![[r#"
+1: FAIL allocated memory grows 20.00 MiB per snapshot, 7 of 7 times, allowed 0 B per snapshot
+warning[run-incomplete] 2 of 10 files left out because a part of the run is missing: ./night-6.json (the program failed: E: no file); ./night-7.json (the program failed: E: no file)
+"#]]);
+    assert_reads!(judged(&[1000, 1020, 1040, 1060, 1080, -50]) => str![[r#"
+3: INCONCLUSIVE leak: the snapshot is not of a whole run: the program failed: E: no file
+warning[run-incomplete] ./night-5.json: the program failed: E: no file; the figures are not those of a whole run
+"#]]);
+    assert_reads!(judged(&[-100, -120, -140, -160, -180]) => str![[r#"
+3: INCONCLUSIVE leak: the snapshot is not of a whole run: the program failed: E: no file
+warning[run-incomplete] ./night-4.json: the program failed: E: no file; the figures are not those of a whole run
+warning[run-incomplete] 4 of 5 files left out because a part of the run is missing: ./night-0.json (the program failed: E: no file); ./night-1.json (the program failed: E: no file); ./night-2.json (the program failed: E: no file); 1 more
+"#]]);
+}
+
 /// Nothing is dropped: what contradicts itself is refused, whichever figure would pass.
 #[test]
 fn figures_that_contradict_each_other_are_refused() {

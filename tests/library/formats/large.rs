@@ -56,7 +56,7 @@ fn leaks_stay_within_what_readers_take(count: u64) {
     let options = leak::LeakOptions { min_growth: Some(1), ..leak::LeakOptions::default() };
     let mut profiles = many_stacks(count);
     profiles.iter_mut().for_each(|profile| profile.options.at = Moment::End);
-    let search = leak::over(&profiles, &[], &options);
+    let search = leak::over(profiles.into(), &[], &options);
     assert_eq!(search.leaks().count() as u64, count);
     let judgement = verdict::judge_leaks(&search, 0, false);
     let gate = LeakGate::from(JudgedSearch { search, judgement });

@@ -234,7 +234,7 @@ impl<'n> Hostile<'n> {
     /// What leaks from the before to the after.
     fn finding(&self, name: Option<&str>) -> JudgedSearch {
         let options = leak::LeakOptions { min_growth: Some(1), ..leak::LeakOptions::default() };
-        let mut search = leak::over(&[self.profile(&self.before), self.profile(&self.after)], &[], &options);
+        let mut search = leak::over(vec![self.profile(&self.before), self.profile(&self.after)], &[], &options);
         search.name = name.map(str::to_owned);
         search.rank = name.map(|_| 3);
         assert_ne!(search.leaks().count(), 0);

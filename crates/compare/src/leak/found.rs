@@ -49,7 +49,7 @@ impl Search {
             mode,
             devices,
             diagnostics,
-            failure: latest.run.as_ref().and_then(RunFacts::failure),
+            failure: failure(latest),
             group_by: latest.options.group_by,
             tables: if has_leaks { Arc::clone(&latest.tables) } else { Arc::default() },
             rules: latest.options.rules.clone(),
@@ -79,6 +79,11 @@ impl Search {
     pub fn leaks(&self) -> impl Iterator<Item = (&DeviceLeaks, &Leak)> + Clone {
         self.devices.iter().flat_map(|device| device.leaks.iter().map(move |leak| (device, leak)))
     }
+}
+
+/// The reason why a snapshot is not of a whole run.
+pub(super) fn failure(profile: &Profile) -> Option<String> {
+    profile.run.as_ref().and_then(RunFacts::failure)
 }
 
 /// The remark on reserved memory that nothing uses and that grows with each of what a noun names.

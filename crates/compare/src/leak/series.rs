@@ -8,7 +8,7 @@ use ptmem_base::units::Size;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{Bucket, DeviceProfile, Held, Profile};
 
-use super::found::{cycles_unknown, fragmentation_grows};
+use super::found::{cycles_unknown, failure, fragmentation_grows};
 use super::leaking::{MOST_NAMES, sort};
 use super::trend::Growing;
 use super::{DeviceLeaks, FailedRequests, Leak, LeakMetric, LeakOptions, Mode, Search, SeriesPoint};
@@ -16,17 +16,26 @@ use super::{DeviceLeaks, FailedRequests, Leak, LeakMetric, LeakOptions, Mode, Se
 /// Looks for what grew over profiles, in order. Their stacks must have been computed for [`ptmem_trace::profile::Moment::End`].
 /// `skipped` are files that could not be read, with the reason.
 #[must_use]
-pub fn over(profiles: &[Profile], skipped: &[(String, String)], options: &LeakOptions) -> Search {
+pub fn over(mut profiles: Vec<Profile>, skipped: &[(String, String)], options: &LeakOptions) -> Search {
+    let partial = take_partial(&mut profiles);
     let Some(latest) = profiles.last() else { return Search::default() };
-    let mut diagnostics = tracks::diagnostics(profiles);
-    diagnostics.extend(skipped_files(skipped, profiles.len()));
-    if profiles.len() == 1 && options.skip.unwrap_or(0) == 0 && skipped.is_empty() {
+    let mut diagnostics = tracks::diagnostics(&profiles);
+    let left_out = skipped.len() + partial.len();
+    let of_latest = diagnostics.iter_mut().filter(|found| found.code == Code::RunIncomplete);
+    of_latest.for_each(|found| found.message = format!("{}: {}", latest.source.path, found.message));
+    for (code, files, why) in [
+        (Code::FilesSkipped, skipped, "they cannot be read"),
+        (Code::RunIncomplete, &partial, "a part of the run is missing"),
+    ] {
+        diagnostics.extend(files_left_out(code, files, left_out + profiles.len(), why));
+    }
+    if profiles.len() == 1 && options.skip.unwrap_or(0) == 0 && left_out == 0 {
         diagnostics.push(first_of_series(&latest.source.path));
     }
     let mut devices = Vec::new();
-    for device in tracks::devices(profiles) {
-        let series = DeviceSeries { profiles, latest, device: &device, options };
-        devices.push(series.leaks(skipped.len(), &mut diagnostics));
+    for device in tracks::devices(&profiles) {
+        let series = DeviceSeries { profiles: &profiles, latest, device: &device, options };
+        devices.push(series.leaks(left_out, &mut diagnostics));
     }
     Search {
         sources: profiles.iter().map(|profile| profile.source.clone()).collect(),
@@ -34,21 +43,28 @@ pub fn over(profiles: &[Profile], skipped: &[(String, String)], options: &LeakOp
     }
 }
 
-/// Names the files that were left out.
-fn skipped_files(skipped: &[(String, String)], read: usize) -> Option<Diagnostic> {
+/// Takes the earlier profiles whose runs are known to be not whole, with the reasons: they hold less than others would, whatever
+/// leaks. That of the latest makes the verdict inconclusive.
+fn take_partial(profiles: &mut Vec<Profile>) -> Vec<(String, String)> {
+    let earlier = profiles.len().saturating_sub(1);
+    let partial = profiles.extract_if(..earlier, |profile| failure(profile).is_some());
+    partial.map(|profile| (profile.source.path.clone(), failure(&profile).unwrap_or_default())).collect()
+}
+
+/// Names the files that were left out of all.
+fn files_left_out(code: Code, files: &[(String, String)], all: usize, why: &str) -> Option<Diagnostic> {
     const MOST: usize = 3;
-    let mut reasons: Vec<String> =
-        skipped.iter().take(MOST).map(|(path, reason)| format!("{path} ({reason})")).collect();
-    if skipped.len() > MOST {
-        reasons.push(format!("{} more", skipped.len() - MOST));
+    let mut reasons: Vec<String> = files.iter().take(MOST).map(|(path, reason)| format!("{path} ({reason})")).collect();
+    if files.len() > MOST {
+        reasons.push(format!("{} more", files.len() - MOST));
     }
     let message = format!(
-        "{} of {} left out because they cannot be read: {}",
-        skipped.len(),
-        count((skipped.len() + read) as u64, "file", "files"),
+        "{} of {} left out because {why}: {}",
+        files.len(),
+        count(all as u64, "file", "files"),
         reasons.join("; ")
     );
-    (!skipped.is_empty()).then(|| Diagnostic::new(Code::FilesSkipped, None, message))
+    (!files.is_empty()).then(|| Diagnostic::new(code, None, message))
 }
 
 fn first_of_series(path: &str) -> Diagnostic {
@@ -65,7 +81,7 @@ struct DeviceSeries<'s> {
 }
 
 impl DeviceSeries<'_> {
-    fn leaks(&self, skipped: usize, diagnostics: &mut Vec<Diagnostic>) -> DeviceLeaks {
+    fn leaks(&self, left_out: usize, diagnostics: &mut Vec<Diagnostic>) -> DeviceLeaks {
         let mut points = Vec::with_capacity(self.profiles.len());
         let mut missing: Vec<&str> = Vec::new();
         for (profile, device) in self.profiles.iter().zip(self.device.in_each(self.profiles)) {
@@ -103,7 +119,7 @@ impl DeviceSeries<'_> {
             failure.map(|of| FailedRequests { from_the_first: ran_out_at_first && found.points.len() > 1, ..of });
         if found.judged == 0 {
             // The first snapshot of a series has no predecessor to compare with, which is expected.
-            let is_first = found.points.len() == 1 && skip == 0 && skipped == 0 && missing.is_empty();
+            let is_first = found.points.len() == 1 && skip == 0 && left_out == 0 && missing.is_empty();
             let enough = count(found.points.len() as u64, "snapshot is", "snapshots are");
             let reason = format!("{enough} too few where {skip} are warm-up; two more than those are needed");
             found.unclear = (!is_first).then(|| reason.into());
