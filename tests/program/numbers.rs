@@ -396,6 +396,39 @@ warning[run-incomplete] 4 of 5 files left out because a part of the run is missi
 "#]]);
 }
 
+/// A terminal leaves out ranks that pass, but neither their warnings nor growth in the line of the verdict.
+#[test]
+fn ranks_that_pass_keep_their_warnings() {
+    let place = tempfile::tempdir().unwrap();
+    for (night, rank) in (1..=6_u64).flat_map(|night| (0..4).map(move |rank| (night, rank))) {
+        let grown = if rank == 1 { night.saturating_sub(4) } else { 0 };
+        let figures = format!(r#"{{"memory_allocated": {}}}"#, (1000 + 20 * grown) << 20);
+        fs::write(place.path().join(format!("n{night}-rank{rank}.json")), figures).unwrap();
+    }
+    assert_reads!(text(&ptmem(place.path(), &["leak", "."]).stdout) => str![[r#"
+              device  leaks per snapshot  what leaks most
+  ok  rank 1       0                 0 B
+  ok  rank 0       0                 0 B
+  ok  rank 2       0                 0 B
+  ok  rank 3       0                 0 B
+
+PASS all 4 ranks pass; rank 1: no stack grows from snapshot to snapshot, but allocated bytes grow
+warning[growth-too-recent] rank 1: allocated bytes rose by 40.00 MiB since ./n4-rank1.json, in each of the last 2 snapshots: too few to distinguish a leak from a single increase; the next ones will show it
+"#]]);
+    fs::write(place.path().join("n2-rank3.json"), "{\"memory_allocated\": 1").unwrap();
+    assert_reads!(text(&ptmem(place.path(), &["leak", "."]).stdout) => str![[r#"
+              device  leaks per snapshot  what leaks most
+  ok  rank 1       0                 0 B
+  ok  rank 0       0                 0 B
+  ok  rank 2       0                 0 B
+  ok  rank 3       0                 0 B
+
+PASS all 4 ranks pass; rank 1: no stack grows from snapshot to snapshot, but allocated bytes grow
+warning[growth-too-recent] rank 1: allocated bytes rose by 40.00 MiB since ./n4-rank1.json, in each of the last 2 snapshots: too few to distinguish a leak from a single increase; the next ones will show it
+warning[files-skipped] rank 3: 1 of 6 files left out because they cannot be read: ./n2-rank3.json (this looks like JSON, but cannot be read as a saved profile: EOF while parsing an object at line 1 column 22; expected a pickle from torch.cuda.memory._dump_snapshot(), or a saved profile; 'ptmem profile SNAPSHOT -o FILE' saves one)
+"#]]);
+}
+
 /// Nothing is dropped: what contradicts itself is refused, whichever figure would pass.
 #[test]
 fn figures_that_contradict_each_other_are_refused() {

@@ -7,8 +7,8 @@ use super::doubts;
 use super::judge::Judge;
 use super::ranks::ONE_RANK;
 use super::{
-    Beside, Check, Excuse, GrownMost, Judgement, Level, LimitKind, NoBefore, Outcome, PeakChange, Thresholds, cause,
-    peak,
+    Beside, Check, Excuse, GrownFigure, GrownMost, Judgement, Level, LimitKind, NoBefore, Outcome, PeakChange,
+    Thresholds, cause, peak,
 };
 
 /// Judges a comparison.
@@ -44,7 +44,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     let many = diff.devices.iter().filter(|device| !device.is_host()).count() > 1;
     let judgement = judge.finish(all.into_iter().flatten(), thresholds.strict, many);
     let peak = PeakChange::of(diff, thresholds).filter(|_| judgement.checks.is_empty());
-    let beside = Beside::of(diff, &judgement.checks, thresholds);
+    let beside = GrownFigure::of(diff, &judgement.checks, thresholds).map(Beside::Figure);
     let unlike = unlike(diff, many);
     let most = judgement.decisive().and_then(|check| most_of_failed(diff, check));
     cause::complete(Judgement { peak, beside, unlike, most, ..judgement }, diff)

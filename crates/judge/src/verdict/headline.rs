@@ -23,14 +23,14 @@ pub type Badness = (Verdict, Doubt, i128);
 pub enum Doubt {
     /// Nothing.
     None,
-    /// A figure without a limit grew.
+    /// Something without a limit grew.
     Beside,
     /// The sides have little in common.
     Unlike,
 }
 
 impl Doubt {
-    fn of(judgement: &Judgement) -> Self {
+    pub(super) fn of(judgement: &Judgement) -> Self {
         match (&judgement.unlike, &judgement.beside) {
             (Some(_), _) => Self::Unlike,
             (None, Some(_)) => Self::Beside,

@@ -78,7 +78,7 @@ pub struct Judgement {
     pub unlike: Option<String>,
     /// The change of the peak, in a comparison where nothing was gated.
     pub peak: Option<PeakChange>,
-    /// The figure without a limit that grew most, where that is more than the peak did.
+    /// What grew although the verdict is a pass.
     pub beside: Option<Beside>,
     /// The row that grew most where a peak grew by too much, with the bytes that it gained.
     pub most: Option<GrownMost>,

@@ -13,7 +13,8 @@ use strum::IntoEnumIterator;
 use super::headline::{Badness, Doubt};
 use super::judge::Judge;
 use super::{
-    Check, CheckedFigures, CheckedRow, Judged, Judgement, Level, LimitKind, Member, Outcome, Sided, Suite, doubts,
+    Beside, Check, CheckedFigures, CheckedRow, Judged, Judgement, Level, LimitKind, Member, Outcome, Sided, Suite,
+    doubts,
 };
 
 /// Leaks of one snapshot or series, with the verdict.
@@ -53,10 +54,10 @@ impl Judged for JudgedSearch {
         self.search.diagnostics.iter().chain(&self.judgement.diagnostics).map(|found| (None, found)).collect()
     }
 
-    /// The verdict, then the most that a device leaks per snapshot or step.
+    /// The verdict, then what it does not tell, then the most that a device leaks per snapshot or step.
     fn badness(&self) -> Option<Badness> {
         let leaked = self.search.devices.iter().map(DeviceLeaks::bytes_per_step);
-        Some((self.judgement.verdict, Doubt::None, leaked.max().unwrap_or(i128::MIN)))
+        Some((self.judgement.verdict, Doubt::of(&self.judgement), leaked.max().unwrap_or(i128::MIN)))
     }
 }
 
@@ -145,7 +146,9 @@ pub fn judge_leaks(search: &Search, limits: impl Into<LeakLimits>, strict: bool)
         judge.checks.push(Check { reason: Some(reason.to_owned()), ..check });
     }
     doubts::apply(doubts::of_run(search.failure.clone()), &mut judge.checks);
-    judge.finish(search.diagnostics.iter(), strict, search.devices.len() > 1)
+    let recent = search.devices.iter().find(|device| search.says(device, Code::GrowthTooRecent));
+    let beside = recent.map(|device| Beside::Recent(device.device));
+    Judgement { beside, ..judge.finish(search.diagnostics.iter(), strict, search.devices.len() > 1) }
 }
 
 /// A check of the limit on leaks, without a result yet.
@@ -191,7 +194,7 @@ impl Judge {
             self.checks.push(Check { reason: Some(reason), ..check });
         } else if device.leaks.is_empty() {
             let words = match search.says(device, Code::GrowthTooRecent) {
-                true => format!("{}, but allocated bytes grow", no_leak(device, mode)),
+                true => no_leak(device, mode),
                 false => nothing_leaks(device, mode),
             };
             let none = CheckedFigures { delta: Some(0), ..CheckedFigures::default() };

@@ -42,7 +42,7 @@ pub use limits::{HeadroomError, Limits};
 pub use member::{Member, MissingRank, Rank, has_ranks, numbers};
 pub use memory::out_of_memory;
 pub(crate) use named::names;
-pub use peak::{Beside, GrownMost, PeakChange};
+pub use peak::{Beside, GrownFigure, GrownMost, PeakChange};
 pub use ranks::Ranks;
 pub use target::{GrowthLimit, Level, Maximum, ParseThresholdError, Target};
 pub use thresholds::{DEFAULT_MIN_DELTA, Excuse, Headroom, NoBefore, Thresholds};

@@ -90,9 +90,29 @@ pub(super) fn most(diff: &Diff, device: &DeviceDiff, delta: i128) -> Option<Grow
     Some(GrownMost { label: most.label.clone(), gained: most.delta(), others: delta - most.delta() })
 }
 
+/// What a pass does not tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Beside {
+    /// A figure without a limit grew.
+    Figure(GrownFigure),
+    /// The allocated bytes of a device rose over a series, in too few of the last snapshots to be called a leak.
+    Recent(DeviceId),
+}
+
+impl Beside {
+    /// What grew, with the device where there are several.
+    pub(super) fn in_words(&self, many_devices: bool) -> String {
+        match self {
+            Self::Figure(figure) => figure.in_words(many_devices),
+            Self::Recent(device) if many_devices => format!("{device}: allocated bytes grow"),
+            Self::Recent(_) => "allocated bytes grow".to_owned(),
+        }
+    }
+}
+
 /// A figure without a limit that grew: the peak, or one that grew by more than the peak did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Beside {
+pub struct GrownFigure {
     device: Option<DeviceId>,
     metric: Metric,
     sides: Sides<u64>,
@@ -104,7 +124,7 @@ pub struct Beside {
 /// for `after.pkl`.
 const MOST_BESIDE: i128 = 5;
 
-impl Beside {
+impl GrownFigure {
     /// The one of these that grew most in a comparison under these checks.
     pub(super) fn of(diff: &Diff, checks: &[Check], thresholds: &Thresholds) -> Option<Self> {
         let devices = diff.devices.iter().filter(|device| !device.is_host());
@@ -139,7 +159,7 @@ impl Beside {
     }
 
     /// `end grew 32.01 MiB (+25.8 %)`, with the device where there are several.
-    pub(super) fn in_words(&self, many_devices: bool) -> String {
+    fn in_words(&self, many_devices: bool) -> String {
         let device = self.device.filter(|_| many_devices).map(|device| format!("{device}: ")).unwrap_or_default();
         format!("{device}{} {}", self.metric.name(), change(self.sides.delta(), Some(self.sides.before), None))
     }

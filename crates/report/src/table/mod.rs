@@ -133,7 +133,8 @@ impl TextPage {
         let only = view.groups.iter().find(|_| is_only);
         let headline = only.and_then(|group| group.headline.as_ref()).or(view.headline.as_ref());
         headline.map_or(Ok(()), |headline| self.headline(headline))?;
-        only.map_or(Ok(()), |group| self.remarks(group, headline.is_some()))
+        only.map_or(Ok(()), |group| self.remarks(group, headline.is_some()))?;
+        self.remarks_of_folded(&view.groups)
     }
 
     /// The ways to accept the growth.

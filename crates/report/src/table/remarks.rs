@@ -9,6 +9,8 @@ use ptmem_judge::verdict::Headline;
 use unicode_width::UnicodeWidthStr;
 
 use super::super::view::{CheckLine, Group, Remark, capitalized};
+use crate::grouped;
+
 use super::style::{self, DIM, YELLOW};
 use super::{NARROWEST_TEXT, TextPage};
 
@@ -45,6 +47,23 @@ impl TextPage {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The warnings about groups that are left out, those of one kind as one.
+    pub(super) fn remarks_of_folded(&mut self, groups: &[Group]) -> fmt::Result {
+        let folded = groups.iter().filter(|group| group.is_folded);
+        let all = folded.flat_map(|group| group.open_remarks().into_iter().map(move |remark| (&group.name, remark)));
+        for like in grouped(all, |(_, remark)| remark.code) {
+            let (name, remark) = like[0];
+            let scope = name.iter().map(|name| format!("{name}: ")).collect::<String>() + &remark.scope;
+            let more = match like.len() {
+                1 => String::new(),
+                all => format!(" (and {} more like it)", all - 1),
+            };
+            let message = remark.message.clone() + &more;
+            self.remark(&Remark { scope, message, ..remark.clone() }, false)?;
+        }
+        Ok(())
     }
 
     /// A remark, a warning in one line if there are several. Returns whether its end is cut off.
