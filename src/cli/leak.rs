@@ -172,7 +172,7 @@ impl LeakRequest {
             options: options(arguments, config),
             order: arguments.order,
             limits: arguments.max_leak.iter().copied().collect(),
-            strict: arguments.trust.strict,
+            strict: arguments.trust.strict || config.limits.strict.unwrap_or_default(),
             jobs: arguments.view.jobs,
         }
     }

@@ -57,8 +57,11 @@ fn memory_that_runs_out_fails_a_search_for_leaks() {
     fs::write(folder.path().join("ptmem.toml"), "allow-oom = true\n").unwrap();
     assert_eq!(code(folder.path(), &nights), Some(0));
     assert_eq!(code(folder.path(), &["leak", "night-3.pkl"]), Some(3));
-    // A gate has keys of its own.
     fs::write(folder.path().join("night-0.pkl"), "no snapshot").unwrap();
+    assert_eq!(code(folder.path(), &["leak", "."]), Some(0));
+    fs::write(folder.path().join("ptmem.toml"), "allow-oom = true\nstrict = true\n").unwrap();
+    assert_eq!(code(folder.path(), &["leak", "."]), Some(3));
+    // A gate has keys of its own.
     for (key, expected) in [("", 1), ("allow-oom = true", 0), ("allow-oom = true\nstrict = true", 3)] {
         let gate = format!("[gate.nights]\nleak = '.'\n{key}\n");
         fs::write(folder.path().join("ptmem.toml"), gate).unwrap();
