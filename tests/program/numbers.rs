@@ -83,6 +83,12 @@ fn logs_and_figures_of_servers_are_compared() {
         let output = ptmem(folder.path(), &["diff", before, after, "--max-growth", "graphs=1GiB"]);
         assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
     }
+    // A log may begin with a time in brackets, a process in parentheses, or in color.
+    for first in ["[2026-08-17 16:52:10] start", "(VllmWorker rank=0 pid=3) INFO", "\u{1b}[1;36mINFO\u{1b}[0m █"] {
+        fs::write(folder.path().join("begins.log"), format!("{first}\n{}", log("900"))).unwrap();
+        let output = ptmem(folder.path(), &["diff", "a.log", "begins.log", "--max-growth", "kv-cache-tokens=9%"]);
+        assert_eq!(output.status.code(), Some(1), "{first}: {}", text(&output.stderr));
+    }
     let shown = text(&ptmem(folder.path(), &["show", "a.log"]).stdout);
     assert!(shown.contains("kv-cache-tokens 1,000 tokens\n") && shown.contains("weights 2.50 GiB"), "{shown}");
     for (text_of, expected) in [

@@ -2,6 +2,8 @@
 
 use std::io::{self, Read};
 
+use serde::de::IgnoredAny;
+
 /// The format of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -76,7 +78,11 @@ impl InputFormat {
             // Protocols 0 and 1 have no header. They begin with a list or a dictionary, empty or after a MARK; a lone
             // `]` or `}` is not JSON.
             [b']' | b'}', ..] => Self::Pickle,
-            [b'(', b'l' | b'd' | b'(' | b'V' | b'S' | b'X' | b'U' | b'i' | b'o', ..] => Self::Pickle,
+            [b'(', b'l' | b'd' | b'(' | b'V' | b'S' | b'X' | b'U' | b'i' | b'o', rest @ ..]
+                if !names_a_process(rest) =>
+            {
+                Self::Pickle
+            }
             // GLOBAL, from which every pickle of protocol 0 that runs code begins.
             [b'c', rest @ ..] | [b'(', b'c', rest @ ..] if names_a_global(rest) => Self::Pickle,
             _ if head.starts_with(b"SQLite format 3") => Self::Sqlite,
@@ -84,8 +90,8 @@ impl InputFormat {
             [first, ..] => match text_of(head) {
                 [b'<', ..] => Self::Html,
                 [b'{', ..] => Self::JsonObject,
-                [b'[', ..] => Self::JsonArray,
-                _ if head.iter().all(|b| matches!(b, b'\t' | b'\n' | b'\r' | 0x20..=0x7e)) => Self::Text,
+                text @ [b'[', ..] if may_be_json(text) => Self::JsonArray,
+                _ if is_readable(head) => Self::Text,
                 _ => Self::Unknown { first: *first },
             },
         }
@@ -107,6 +113,26 @@ impl InputFormat {
             Self::Text => Some("text"),
             Self::Empty | Self::Unknown { .. } => None,
         }
+    }
+}
+
+/// True if a line of a log begins with its process, as in `(Worker_TP0 pid=7) INFO`.
+fn names_a_process(text: &[u8]) -> bool {
+    text.iter().take_while(|&&b| b != b'\n').any(|&b| b == b')')
+}
+
+/// True if this is JSON, as far as it goes. A line of a log may begin with a time or a rank in brackets.
+fn may_be_json(text: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(text).err().is_none_or(|error| error.is_eof())
+}
+
+/// True for text, which may be in color, and end within a character.
+fn is_readable(head: &[u8]) -> bool {
+    let is_plain = |c: char| !c.is_control() || matches!(c, '\t' | '\n' | '\r' | '\x1b');
+    match str::from_utf8(head) {
+        Ok(text) => text.chars().all(is_plain),
+        Err(error) if error.error_len().is_none() => is_readable(&head[..error.valid_up_to()]),
+        Err(_) => false,
     }
 }
 
@@ -147,6 +173,27 @@ mod tests {
         assert_eq!(format(b"<!DOCTYPE html>"), InputFormat::Html);
         assert_eq!(format(b"hello\n"), InputFormat::Text);
         assert_eq!(format(b"\x00\x01"), InputFormat::Unknown { first: 0 });
+    }
+
+    #[test]
+    fn logs_are_text_however_they_begin() {
+        for log in [
+            "[2026-08-17 16:52:10] Load weight end. elapsed=100.59 s, type=A, avail mem=97.27 GB",
+            "[rank0]:W1106 12:00:00 warning",
+            "[1/2] Compiling",
+            "(VllmWorker rank=0 pid=3) INFO 11-06 [gpu_worker.py:349]",
+            "(driver pid=3) INFO",
+            "\x1b[1;36m(APIServer pid=1)\x1b[0;0m INFO 11-06 starting",
+            "INFO 11-06 banner\n      █     █     █▄   ▄█ █     █     █▄   ▄█",
+            "\u{feff}INFO",
+        ] {
+            assert_eq!(format(log.as_bytes()), InputFormat::Text, "{log}");
+        }
+        for json in ["[", "[1, 2", "[{\"ph\": \"X\", \"name\": \"█", "[true, nul", "[]"] {
+            assert_eq!(format(json.as_bytes()), InputFormat::JsonArray, "{json}");
+        }
+        assert_eq!(format(b"INFO \xff"), InputFormat::Unknown { first: b'I' });
+        assert_eq!(format(b"(Vsegments\np0\n)"), InputFormat::Pickle);
     }
 
     #[test]
