@@ -1,6 +1,5 @@
 //! `ptmem leak`: what grows over a series of snapshots, or over the steps of one, for each rank.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,12 +12,12 @@ use ptmem::leak::{self, LeakOptions, Search, WantedSteps};
 use ptmem::pattern::Pattern;
 use ptmem::profile::ReadOptions;
 use ptmem::units::parse_size;
-use ptmem::verdict::{self, GateNode, JudgedSearch, LeakGate, LeakLimit, LeakLimits, Limits, Rank};
+use ptmem::verdict::{self, GateNode, JudgedSearch, LeakGate, LeakLimit, LeakLimits, Limits};
 
 use super::args::{ConfigArguments, DeviceArguments, GroupingArguments, Trust, ViewArguments, heading, value};
 use super::output::{self, Output};
 use super::place::StartFolder;
-use super::ranks::{self, FoundFile, RankRule};
+use super::ranks::{self, FoundFile, Process};
 use super::report::report_options;
 use super::series::{self, SeriesOrder};
 use super::{advice, config, input, modes};
@@ -74,44 +73,6 @@ pub(crate) struct LeakArguments {
     device: DeviceArguments,
     #[command(flatten)]
     view: ViewArguments,
-}
-
-/// The process that wrote a snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Process {
-    /// The only one, as far as names tell.
-    Only,
-    /// A rank of a job.
-    Rank(Rank),
-    /// The one of which a file states figures as a case.
-    Case(String),
-}
-
-impl Process {
-    fn of(file: &FoundFile, rule: RankRule) -> Self {
-        match rule.rank(file) {
-            Some(rank) => Self::Rank(rank),
-            None if file.is_case => Self::Case(file.name.clone()),
-            None => Self::Only,
-        }
-    }
-
-    /// Its name among several.
-    fn name(&self) -> Option<String> {
-        match self {
-            Self::Only => None,
-            Self::Rank(rank) => Some(rank.to_string()),
-            Self::Case(name) => Some(name.clone()),
-        }
-    }
-
-    /// The number of its rank.
-    fn rank(&self) -> Option<u64> {
-        match self {
-            Self::Rank(rank) => Some(rank.number),
-            Self::Only | Self::Case(_) => None,
-        }
-    }
 }
 
 /// Snapshots of one process, in order.
@@ -243,12 +204,7 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<ProcessSnapshots>> {
     if paths.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
         bail!("only one of the snapshots can come from standard input");
     }
-    let found = ranks::files(paths)?;
-    let rule = RankRule::of_series(&found);
-    let mut by_process: BTreeMap<Process, Vec<FoundFile>> = BTreeMap::new();
-    for file in found {
-        by_process.entry(Process::of(&file, rule)).or_default().push(file);
-    }
+    let by_process = ranks::by_process(ranks::files(paths)?);
     if by_process.len() == 1 {
         let files = by_process.into_values().flatten().collect();
         return Ok(vec![ProcessSnapshots { process: Process::Only, files }]);

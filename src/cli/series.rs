@@ -60,9 +60,18 @@ pub(crate) fn read(files: &[FoundFile], order: Option<SeriesOrder>, reading: &Re
     Ok(Series { profiles: members.into_iter().map(|member| member.profile).collect(), skipped, sorted })
 }
 
-/// True if files are in the order of their names, as those of a directory are.
-pub(crate) fn is_in_order_of_names(files: &[FoundFile]) -> bool {
-    files.is_sorted_by(|a, b| ranks::natural(&path_of(a), &path_of(b)).is_le())
+/// True if files are in their order before their times are read: in the order of the numbers in their names, with which the times
+/// must agree, or as they shall stay.
+pub(crate) fn is_in_order(files: &[FoundFile], order: Option<SeriesOrder>) -> bool {
+    let paths: Vec<String> = files.iter().map(path_of).collect();
+    match order {
+        Some(SeriesOrder::Given) => true,
+        Some(SeriesOrder::Recorded) => false,
+        None => {
+            ranks::differ_in_numbers(paths.iter().map(String::as_str))
+                && paths.is_sorted_by(|a, b| ranks::natural(a, b).is_le())
+        }
+    }
 }
 
 /// A recording that was read.

@@ -89,3 +89,31 @@ fn history_sorts_before_it_takes_the_latest() {
         report["profiles"].as_array().unwrap().iter().map(|of| of["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["step-90.json", "step-100.json"], "{report:#}");
 }
+
+/// Names without numbers, such as hashes of commits, do not state which are the latest.
+#[test]
+fn history_takes_the_latest_of_names_without_an_order() {
+    let place = named(["f00d.pkl", "beef.pkl", "abba.pkl"]);
+    let names = |more: &[&str]| {
+        let arguments = [&["history", ".", "--last", "2", "--format", "json"], more].concat();
+        let report: Value = serde_json::from_str(&text(&ptmem(place.path(), &arguments).stdout)).unwrap();
+        let names = report["profiles"].as_array().unwrap().iter().map(|of| of["name"].as_str().unwrap());
+        names.collect::<Vec<_>>().join(" ")
+    };
+    assert_reads!(names(&[]) => str!["./beef.pkl ./abba.pkl"]);
+    assert_reads!(names(&["--order", "given"]) => str!["./beef.pkl ./f00d.pkl"]);
+}
+
+#[test]
+fn history_is_of_one_rank() {
+    let place = named(["n1-rank0.pkl", "n1-rank1.pkl", "n2-rank0.pkl"]);
+    fs::write(place.path().join("cases.csv"), "case,peak\na,1MiB\nb,2MiB\n").unwrap();
+    let refused = |path: &str| {
+        let output = ptmem(place.path(), &["history", path]);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+        text(&output.stderr)
+    };
+    assert_reads!(refused(".") => str!["error: ./n1-rank0.pkl and ./n1-rank1.pkl are of different ranks or cases; expected the profiles of one: a quoted glob such as '*rank0*', or FILE#CASE"]);
+    assert_reads!(refused("cases.csv") => str!["error: cases.csv#a and cases.csv#b are of different ranks or cases; expected the profiles of one: a quoted glob such as '*rank0*', or FILE#CASE"]);
+    assert_eq!(ptmem(place.path(), &["history", "*rank0*"]).status.code(), Some(0));
+}

@@ -3,6 +3,7 @@
 mod find;
 mod name;
 mod pair;
+mod process;
 mod work;
 
 use std::fs;
@@ -24,7 +25,8 @@ use super::output;
 pub(crate) use find::{FoundFile, files, find};
 pub(crate) use name::{differ_in_numbers, natural};
 use pair::members;
-pub(crate) use pair::{RankPair, RankRule, pair};
+pub(crate) use pair::{RankPair, pair};
+pub(crate) use process::{Process, by_process};
 pub(crate) use work::in_order;
 
 /// The files of both sides where they are those of ranks; `None` where each side is one file.

@@ -19,7 +19,7 @@ const MOST_NAMES: usize = 4;
 ///
 /// Decided from the files of all sides together, so that the same name means the same rank on each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RankRule {
+pub(super) struct RankRule {
     /// Whether ranks are counted on each node, rather than over the whole job.
     with_node: bool,
     /// Whether a number behind no word that says what it counts is a rank.
@@ -36,7 +36,7 @@ impl RankRule {
     }
 
     /// The rule for series of snapshots: a bare number there is that of the snapshot.
-    pub(crate) fn of_series(found: &[FoundFile]) -> Self {
+    pub(super) fn of_series(found: &[FoundFile]) -> Self {
         Self { with_node: counts_on_nodes(found), bare: false }
     }
 
@@ -49,7 +49,7 @@ impl RankRule {
     }
 
     /// The rank that the name of a file states.
-    pub(crate) fn rank(self, found: &FoundFile) -> Option<Rank> {
+    pub(super) fn rank(self, found: &FoundFile) -> Option<Rank> {
         let number = found.rank.or(found.number.filter(|_| self.bare))?;
         Some(Rank { node: found.node.filter(|_| self.with_node), number })
     }

@@ -17,9 +17,10 @@ use ptmem::units::parse_size;
 use ptmem_base::json_writer;
 
 use crate::cli::args::StudyArguments;
+use crate::cli::git;
 use crate::cli::output::{Output, folder_of};
+use crate::cli::ranks::{self, FoundFile};
 use crate::cli::series::{self, Series, SeriesOrder};
-use crate::cli::{git, ranks};
 use course::{CoursePoint, FileCommit, History, HistoryOptions};
 
 /// The heading of the options.
@@ -30,7 +31,7 @@ const HISTORY: &str = "History";
 /// Reads a folder of nightly profiles, or all versions of a stored profile in git.
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArguments {
-    /// Profiles or snapshots; directories or quoted globs of them, in natural order
+    /// Profiles or snapshots of one rank; directories or quoted globs of them
     #[arg(required_unless_present = "git", conflicts_with = "git", value_name = "PROFILE")]
     profiles: Vec<PathBuf>,
     /// Every version of this stored profile in its git repository
@@ -70,21 +71,34 @@ pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads files, and those of directories and globs. The latest of files that are not in the order of their names are known
-/// once all are read.
+/// Reads files, and those of directories and globs. The latest of files whose names do not state the order are known once all
+/// are read.
 fn read(
     arguments: &HistoryArguments,
     last: usize,
     reading: &profile::ReadOptions,
 ) -> Result<(Vec<CoursePoint>, Series)> {
-    let mut files = ranks::files(&arguments.profiles)?;
-    if series::is_in_order_of_names(&files) {
+    let mut files = of_one_process(ranks::files(&arguments.profiles)?)?;
+    if series::is_in_order(&files, arguments.order) {
         files.drain(..files.len().saturating_sub(last));
     }
     let mut series = series::read(&files, arguments.order, reading)?;
     series.profiles.drain(..series.profiles.len().saturating_sub(last));
     let points = series.profiles.iter().map(|profile| CoursePoint { name: profile.source.path.clone(), commit: None });
     Ok((points.collect(), series))
+}
+
+/// The files, which are a series if one process wrote all of them.
+fn of_one_process(files: Vec<FoundFile>) -> Result<Vec<FoundFile>> {
+    let processes = ranks::by_process(files.clone());
+    let firsts: Vec<_> = processes.values().flat_map(|files| files.first()).map(|file| file.path.display()).collect();
+    if let [first, second, ..] = &firsts[..] {
+        bail!(
+            "{first} and {second} are of different ranks or cases; expected the profiles of one: a quoted glob such as \
+             '*rank0*', or FILE#CASE"
+        );
+    }
+    Ok(files)
 }
 
 /// The trailer by which a commit that only keeps a profile names the commit that was recorded.

@@ -1,0 +1,56 @@
+//! The processes that wrote the snapshots of a series.
+
+use std::collections::BTreeMap;
+
+use ptmem::verdict::Rank;
+
+use super::find::FoundFile;
+use super::pair::RankRule;
+
+/// The process that wrote a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Process {
+    /// The only one, as far as names tell.
+    Only,
+    /// A rank of a job.
+    Rank(Rank),
+    /// The one of which a file states figures as a case.
+    Case(String),
+}
+
+impl Process {
+    fn of(file: &FoundFile, rule: RankRule) -> Self {
+        match rule.rank(file) {
+            Some(rank) => Self::Rank(rank),
+            None if file.is_case => Self::Case(file.name.clone()),
+            None => Self::Only,
+        }
+    }
+
+    /// Its name among several.
+    pub(crate) fn name(&self) -> Option<String> {
+        match self {
+            Self::Only => None,
+            Self::Rank(rank) => Some(rank.to_string()),
+            Self::Case(name) => Some(name.clone()),
+        }
+    }
+
+    /// The number of its rank.
+    pub(crate) fn rank(&self) -> Option<u64> {
+        match self {
+            Self::Rank(rank) => Some(rank.number),
+            Self::Only | Self::Case(_) => None,
+        }
+    }
+}
+
+/// The files of a series by the rank that their names state, or by their case.
+pub(crate) fn by_process(files: Vec<FoundFile>) -> BTreeMap<Process, Vec<FoundFile>> {
+    let rule = RankRule::of_series(&files);
+    let mut processes: BTreeMap<Process, Vec<FoundFile>> = BTreeMap::new();
+    for file in files {
+        processes.entry(Process::of(&file, rule)).or_default().push(file);
+    }
+    processes
+}
