@@ -402,6 +402,25 @@ warning[run-incomplete] 4 of 5 files left out because a part of the run is missi
 "#]]);
 }
 
+/// The noise of a series has a slope, too.
+#[test]
+fn only_growth_fills_the_device() {
+    for (ends, full) in [
+        ([60.0, 61.5, 60.2, 61.8, 60.9, 61.4], false),
+        ([60.0, 61.0, 62.0, 63.0, 64.0, 65.0], true),
+        ([60.0, 60.0, 60.0, 60.0, 60.0, 65.0], false),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        for (night, end) in ends.iter().enumerate() {
+            let figures = format!(r#"{{"memory_allocated": "{end} GiB"}}"#);
+            fs::write(place.path().join(format!("{night}.json")), figures).unwrap();
+        }
+        let report = text(&ptmem(place.path(), &["leak", ".", "--device-memory", "80GiB"]).stdout);
+        assert_eq!(report.contains("full after 15 more snapshots"), full, "{report}");
+        assert_eq!(report.contains("full after"), full, "{report}");
+    }
+}
+
 /// A terminal leaves out ranks that pass, but neither their warnings nor growth in the line of the verdict.
 #[test]
 fn ranks_that_pass_keep_their_warnings() {

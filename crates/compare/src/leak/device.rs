@@ -230,18 +230,23 @@ impl DeviceLeaks {
         Some(Leak { metric: LeakMetric::Fragmentation, key: label.clone(), label, ..leak })
     }
 
-    /// Computes the growth of the totals, and when it fills the memory of the device, where that is given. `peak` is that
-    /// of allocated bytes: growth meets the limit there, not at the end of a step; the pool may have room before it grows.
+    /// The pace at which a total fills the memory; `None` if nothing leaks and the total does not grow either: noise has a slope, too.
+    fn pace(&self, trend: Option<Trend>) -> Option<i128> {
+        trend.filter(|trend| trend.growth == Growing::Yes || !self.leaks.is_empty())?.slope
+    }
+
+    /// Computes the growth of the totals beside the leaks, and when it fills the memory of the device, where that is given. `peak`
+    /// is that of allocated bytes: growth meets the limit there, not at the end of a step; the pool may have room before it grows.
     pub(super) fn add_growth(&mut self, peak: Option<u64>, options: &LeakOptions) {
         const TOTALS: [fn(&SeriesPoint) -> Option<u64>; 3] =
             [|point| point.allocated, |point| point.reserved, |point| point.fragmentation];
-        let [allocated, reserved, fragmentation] =
-            TOTALS.map(|value| self.totals(value).and_then(|values| self.trend(&values, options)?.slope));
+        let trends = TOTALS.map(|value| self.totals(value).and_then(|values| self.trend(&values, options)));
+        let [allocated, reserved, fragmentation] = trends.map(|trend| trend?.slope);
         let last = self.counted().last();
         let highest = peak.or_else(|| last.and_then(|point| point.allocated));
         let ends = self.budget.map(DeviceBudget::usable).map(|memory| {
             let pool = last.and_then(|point| point.reserved);
-            [steps_until(memory, highest, allocated), steps_until(memory, pool, reserved)]
+            [steps_until(memory, highest, self.pace(trends[0])), steps_until(memory, pool, self.pace(trends[1]))]
         });
         let runs_out_after = ends.into_iter().flatten().flatten().min();
         self.growth = TotalsGrowth { allocated, reserved, fragmentation, runs_out_after };

@@ -126,8 +126,8 @@ impl DeviceSeries<'_> {
             return found;
         }
         diagnostics.extend(missing_in_some(&found, &missing));
-        found.add_growth(latest.figures.allocated.peak, self.options);
         self.find_leaks(latest, &mut found, diagnostics);
+        found.add_growth(latest.figures.allocated.peak, self.options);
         found
     }
 

@@ -12,8 +12,8 @@ use crate::leak::{DeviceLeaks, Leak, LeakMetric, LeakOptions, Mode, SeriesPoint}
 impl DeviceLeaks {
     /// Adds the growth of the totals, and returns remarks on it. `peak` is that of allocated bytes.
     pub(super) fn add_totals(&mut self, peak: Option<u64>, options: &LeakOptions) -> Vec<Diagnostic> {
-        self.add_growth(peak, options);
         let mut remarks: Vec<Diagnostic> = self.add_fragmentation(options).into_iter().collect();
+        self.add_growth(peak, options);
         remarks.extend(self.unexplained(options));
         remarks
     }
