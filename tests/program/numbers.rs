@@ -89,6 +89,8 @@ fn logs_and_figures_of_servers_are_compared() {
         let output = ptmem(folder.path(), &["diff", "a.log", "begins.log", "--max-growth", "kv-cache-tokens=9%"]);
         assert_eq!(output.status.code(), Some(1), "{first}: {}", text(&output.stderr));
     }
+    let warned = verdict(&ptmem(folder.path(), &["diff", "a.log", "b.log", "--warn-growth", "kv-cache-tokens=5%"]));
+    assert_reads!(judged(warned) => str!["0: PASS only warnings were requested: kv-cache-tokens shrank from 1,000 tokens to 900 tokens (-10.0 %, line 2 of the output), allowed 5 %"]);
     let shown = text(&ptmem(folder.path(), &["show", "a.log"]).stdout);
     assert!(shown.contains("kv-cache-tokens 1,000 tokens\n") && shown.contains("weights 2.50 GiB"), "{shown}");
     for (text_of, expected) in [

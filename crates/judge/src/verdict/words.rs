@@ -99,9 +99,13 @@ impl Judgement {
             let cause = if names.len() == 1 { "a warning makes" } else { "warnings make" };
             return format!("{cause} the result untrustworthy ({})", names.join(", "));
         }
+        let is_warning = check.limit.level == Level::Warn && check.outcome == Outcome::Exceeded;
         let mut line = match check.limit.level {
             Level::Fail if has_reason => self.sentence(check),
             Level::Fail => self.sentence(&Check { reason: None, ..check.clone() }),
+            Level::Warn if is_warning => {
+                format!("only warnings were requested: {}", self.sentence(check))
+            }
             Level::Warn => "only warnings were requested".to_owned(),
         };
         if let Some(most) = most.filter(|_| self.verdict == Verdict::Regression) {
@@ -116,10 +120,11 @@ impl Judgement {
             };
             line.push_str(&format!("; {more}"));
         }
-        match self.count_exceeded(Level::Warn) {
+        let more = if is_warning { "more " } else { "" };
+        match self.count_exceeded(Level::Warn).saturating_sub(is_warning.into()) {
             0 => {}
-            1 => line.push_str("; 1 warning"),
-            warnings => line.push_str(&format!("; {warnings} warnings")),
+            1 => line.push_str(&format!("; 1 {more}warning")),
+            warnings => line.push_str(&format!("; {warnings} {more}warnings")),
         }
         line
     }
