@@ -38,6 +38,20 @@ fn of_series(count: usize, each: impl Fn(&mut Program, usize)) -> Vec<Profile> {
     (0..count).map(profile).collect()
 }
 
+/// The limit is on what all leaks gain together.
+#[test]
+fn the_sum_of_leaks_is_compared_with_the_limit() {
+    let leaks = |program: &mut Program, step: usize| {
+        program.alloc("one", "train:30", 600 << 10);
+        (0..=step % 2).for_each(|_| program.alloc("two", "build:40", 400 << 10));
+    };
+    let found = series(of_series(8, leaks), &LeakOptions::default());
+    let line = |limit: u64| judge_leaks(&found, limit, false).headline().to_string();
+    assert_reads!(line(1 << 20) => str!["FAIL build (job.py:40) grows 600.00 KiB per snapshot, 7 of 7 times, all leaks together 1.17 MiB per snapshot, allowed 1.00 MiB per snapshot; 1 more leak"]);
+    assert_reads!(line(2 << 20) => str!["PASS build (job.py:40) grows 600.00 KiB per snapshot, 7 of 7 times, all leaks together 1.17 MiB per snapshot, allowed 2.00 MiB per snapshot"]);
+    assert_reads!(line(0) => str!["FAIL build (job.py:40) grows 600.00 KiB per snapshot, 7 of 7 times, allowed 0 B per snapshot; 1 more leak"]);
+}
+
 #[test]
 fn a_series_wants_growth_in_nearly_every_step() {
     let options = LeakOptions { min_growth: Some(4096), ..LeakOptions::default() };

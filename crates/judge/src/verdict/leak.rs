@@ -170,11 +170,16 @@ impl Judge {
         let leaked: i128 = device.leaks_of(metric).map(|leak| leak.bytes_per_step).sum();
         let is_exceeded = limit.is_some_and(|limit| leaked > i128::from(limit));
         let outcome = if is_exceeded { Outcome::Exceeded } else { Outcome::Pass };
-        self.checks.extend(device.findings(metric).into_iter().map(|leaks| Check {
+        let findings = device.findings(metric);
+        let words_of_sum =
+            format!(", all leaks together {} per {noun}", Size(u64::try_from(leaked).unwrap_or_default()));
+        // The limit is on the sum, which a single finding does not show.
+        let sum = if limit > Some(0) && findings.len() > 1 { &*words_of_sum } else { "" };
+        self.checks.extend(findings.into_iter().map(|leaks| Check {
             row: Some(row(leaks[0])),
             figures: CheckedFigures {
                 delta: Some(leaks.iter().map(|leak| leak.bytes_per_step).sum()),
-                words: Some(sentence(&leaks, mode, noun)),
+                words: Some(sentence(&leaks, mode, noun) + sum),
                 ..CheckedFigures::default()
             },
             outcome,
