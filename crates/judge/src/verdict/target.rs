@@ -7,7 +7,7 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::pattern::{ParsePatternError, Pattern};
 use ptmem_base::text::did_you_mean;
 use ptmem_base::units::{Limit, parse_size};
-use ptmem_trace::profile::Metric;
+use ptmem_trace::profile::{Metric, Serving};
 
 use super::LimitKind;
 use super::kind::Patterns;
@@ -207,6 +207,12 @@ impl GrowthLimit {
                             limit shrinkage as well";
             ParseThresholdError(format!("{error}; {expected}"))
         })?;
+        if target.kind == LimitKind::Serving(Serving::KvCacheTokens) && limit.allowed(0) > 0 {
+            let name = target.name();
+            return Err(ParseThresholdError(format!(
+                "{name} counts tokens, not bytes; expected a percentage, such as {name}=5%"
+            )));
+        }
         Ok(Self { target, limit, level })
     }
 }
@@ -274,12 +280,18 @@ mod tests {
         }
         assert_eq!(growth("phase=5%").unwrap().to_string(), "phase=5 %");
         assert_eq!(growth("+-5%").unwrap().to_string(), "peak=±5 %");
+        assert_eq!(growth("kv-cache-tokens=0").unwrap().to_string(), "kv-cache-tokens=0 B");
+        assert_eq!(growth("kv-cache-memory=1MiB").unwrap().to_string(), "kv-cache-memory=1.00 MiB");
         assert_eq!(growth("stack:a=b*=±1MiB").unwrap().to_string(), "stack:a=b*=±1.00 MiB");
         assert!("peak=±5MiB".parse::<Maximum>().is_err());
         for (text, expected) in [
             ("peak:5%", "'peak:5%' has no '='; write peak=5%"),
             ("stack:*a*:5%+1MiB", "'stack:*a*:5%+1MiB' has no '='; write stack:*a*=5%+1MiB"),
             ("stack:*a*", "'stack:*a*' has no limit; write one behind it, such as stack:*a*=5%"),
+            (
+                "kv-cache-tokens=5%+100MiB",
+                "kv-cache-tokens counts tokens, not bytes; expected a percentage, such as kv-cache-tokens=5%",
+            ),
         ] {
             assert_eq!(growth(text).unwrap_err().to_string(), expected);
         }
