@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Output;
 
 use crate::support::tool::{judged, ptmem, text, verdict};
 use tempfile::TempDir;
@@ -173,6 +174,31 @@ fn gates_have_one_verdict() {
     let output = gate(&[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("comparison 'one': after.pkl: no such file"), "{}", text(&output.stderr));
+}
+
+/// Where gates have reports of their own, the last line has the verdict and the gate that decides it.
+#[test]
+fn the_last_line_names_the_gate_that_decides() {
+    let folder = folder();
+    let series = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/leak-series");
+    let gates = |limit: &str, leak: &str| {
+        let text = format!(
+            "[gate.files]\nbefore = 'before.pkl'\nafter = 'after.pkl'\nmax-growth = '{limit}'\n\
+             [gate.nightly]\nleak = '{leak}'\ndevice-memory = '1GiB'\ndevice-overhead = '1MiB'\n"
+        );
+        fs::write(folder.path().join("ptmem.toml"), text).unwrap();
+        let output = text_of(&ptmem(folder.path(), &["gate"]));
+        output.trim_end().lines().last().unwrap_or_default().to_owned()
+    };
+    let leaks = series.display().to_string();
+    assert_reads!(gates("30%", &leaks) => str!["FAIL nightly: train_step (train.py:30) (+1 more line) grows 850.00 KiB per snapshot, 2 of 2 times, allowed 0 B per snapshot"]);
+    assert_reads!(gates("5%", &leaks) => str!["FAIL files: peak grew 53.80 MiB (+19.2 %), allowed 5 %, most by attention (model.py:40) aten::_softmax (+53.74 MiB)"]);
+    assert_reads!(gates("30%", "before.pkl") => str!["INCONCLUSIVE nightly: leak: no steps were found in the history: it seems to be shorter than a few steps; record more. Annotate the steps (torch.profiler.record_function), or give two or more snapshots; --step finds steps by the names of annotations"]);
+}
+
+/// The report, or the error where there is none.
+fn text_of(output: &Output) -> String {
+    text(if output.stdout.is_empty() { &output.stderr } else { &output.stdout })
 }
 
 #[test]

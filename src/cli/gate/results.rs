@@ -193,10 +193,11 @@ fn print(results: &[GateResult<'_>], view: &ViewArguments, output: &Output) -> R
     Ok(())
 }
 
-/// The verdict on all results, in one line.
+/// The verdict on all results, in one line, with the gate that decides it.
 fn overall(results: &[GateResult<'_>]) -> String {
-    let worst = results.iter().rev().max_by_key(|result| result.verdict);
-    worst.map(|result| format!("\n{}\n", result.headline.in_full())).unwrap_or_default()
+    let Some(worst) = results.iter().rev().max_by_key(|result| result.verdict) else { return String::new() };
+    let name = worst.name.map(|name| format!("{name}: ")).unwrap_or_default();
+    format!("\n{} {name}{}\n", worst.verdict.word(), worst.headline.in_full())
 }
 
 /// Prints the reports of several results as one document.
