@@ -194,6 +194,11 @@ fn the_last_line_names_the_gate_that_decides() {
     assert_reads!(gates("30%", &leaks) => str!["FAIL nightly: train_step (train.py:30) (+1 more line) grows 850.00 KiB per snapshot, 2 of 2 times, allowed 0 B per snapshot"]);
     assert_reads!(gates("5%", &leaks) => str!["FAIL files: peak grew 53.80 MiB (+19.2 %), allowed 5 %, most by attention (model.py:40) aten::_softmax (+53.74 MiB)"]);
     assert_reads!(gates("30%", "before.pkl") => str!["INCONCLUSIVE nightly: leak: no steps were found in the history: it seems to be shorter than a few steps; record more. Annotate the steps (torch.profiler.record_function), or give two or more snapshots; --step finds steps by the names of annotations"]);
+    // Of the memory of the device, nothing is known.
+    let text = "[gate.nightly]\nleak = 'before.pkl'\ndevice-overhead = '1MiB'\n";
+    fs::write(folder.path().join("ptmem.toml"), text).unwrap();
+    assert_reads!(text_of(&ptmem(folder.path(), &["gate"])) => str!["error: [gate.nightly] has 'device-overhead', which a search for leaks uses only with 'device-memory'"]);
+    assert_eq!(ptmem(folder.path(), &["gate", "--device-memory", "1GiB"]).status.code(), Some(3));
 }
 
 /// The report, or the error where there is none.

@@ -311,7 +311,7 @@ impl Gates<'_> {
     pub(super) fn alone(&self, name: &str, gate: &GateRules) -> Result<Option<SingleGate>> {
         let result = match &gate.source {
             GateSource::Snapshot(path) => self.snapshot(&self.path(path), gate, None)?,
-            GateSource::Leak(paths) => self.leaks(paths, gate)?,
+            GateSource::Leak(paths) => self.leaks(name, paths, gate)?,
             GateSource::Recorded(_) | GateSource::Files { .. } => return Ok(None),
         };
         Ok(Some(SingleGate { name: self.shown_name(name), result, quoted: Vec::new() }))
@@ -335,11 +335,14 @@ impl Gates<'_> {
         Ok(AloneResult::Snapshot(readings))
     }
 
-    fn leaks(&self, paths: &[String], gate: &GateRules) -> Result<AloneResult> {
+    fn leaks(&self, name: &str, paths: &[String], gate: &GateRules) -> Result<AloneResult> {
         let paths: Vec<PathBuf> = paths.iter().map(|path| self.path(path)).collect();
         let view = &self.arguments.view;
         let reading = GroupingArguments::default().reading(&self.loaded.config);
         let limits = self.limits(gate);
+        if gate.limits.device_overhead.is_some() && limits.device_memory.is_none() {
+            bail!("[gate.{name}] has 'device-overhead', which a search for leaks uses only with 'device-memory'");
+        }
         let reading = ReadOptions { ignore: limits.ignore.clone().unwrap_or_default(), ..reading };
         leak::judged(&paths, reading, &limits, view.jobs).map(AloneResult::Leaks)
     }
