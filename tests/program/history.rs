@@ -92,10 +92,14 @@ fn steady_growth_says_when_the_device_is_full() {
     let outlook = &report["devices"][0]["outlook"];
     assert_eq!(outlook["grows"], true);
     let pace = outlook["per_profile"].as_u64().unwrap();
-    let left = outlook["headroom"].as_u64().unwrap();
+    let [left, peak] = [&outlook["headroom"], &report["devices"][0]["figures"][2]["peak"]];
+    let [left, peak] = [left, peak].map(|bytes| bytes.as_u64().unwrap());
     let reserved = report["devices"][0]["figures"][2]["reserved"].as_u64().unwrap();
     assert_eq!(left, (100 << 20) - reserved);
-    assert_eq!(outlook["full_after"].as_u64(), Some(left.div_ceil(pace)));
+    // The pool has room in which the peak grows.
+    assert_eq!(outlook["full_after"].as_u64(), Some(((100 << 20) - peak).div_ceil(pace)));
+    let of_leak = json(place.path(), &["leak", &series, "--device-memory", "100MiB", "--exit-zero"]);
+    assert_eq!(of_leak["totals"]["runs_out_after"], outlook["full_after"], "{of_leak:#}");
     let table = succeed(place.path(), &["history", &series]);
     assert!(table.contains("no single change of the peak stands out from the trend\n"), "{table}");
     let flat = fixtures::folder().join("no-leak-series").display().to_string();

@@ -227,13 +227,13 @@ impl Outlook {
         memory: Option<u64>,
     ) -> Option<Self> {
         let peak = Pace::of(figures, |figures| figures.peak, min_step)?;
-        // Reserved memory is what fills the device. It grows by segments where the peak grows steadily.
+        // Reserved memory is what fills the device. It has room in which the peak can grow, and may grow by segments.
         let reserved = Pace::of(figures, |figures| figures.reserved.or(figures.peak), min_step)?;
-        let last = reserved.known.last()?.bytes;
-        let headroom = memory.map(|memory| memory.saturating_sub(last));
-        let faster = if peak.growth() > reserved.growth() { &peak } else { &reserved };
-        let full_after = headroom.zip(faster.growth()).map(|(left, pace)| left.div_ceil(pace));
-        let full_after_seconds = full_after.zip(faster.seconds(points)).and_then(|(more, pace)| more.checked_mul(pace));
+        let headroom = memory.zip(reserved.last()).map(|(memory, last)| memory.saturating_sub(last));
+        let paces = [&peak, &reserved].into_iter();
+        let full = paces.filter_map(|pace| Some((pace.full_after(memory?)?, pace))).min_by_key(|(more, _)| *more);
+        let full_after = full.map(|(more, _)| more);
+        let full_after_seconds = full.and_then(|(more, pace)| more.checked_mul(pace.seconds(points)?));
         let per_profile = peak.trend.slope?;
         Some(Self { per_profile, grows: peak.trend.growth == Growing::Yes, headroom, full_after, full_after_seconds })
     }
@@ -256,6 +256,15 @@ impl Pace {
     fn growth(&self) -> Option<u64> {
         let grows = self.trend.growth == Growing::Yes;
         u64::try_from(self.trend.slope?).ok().filter(|&bytes| bytes > 0 && grows)
+    }
+
+    fn last(&self) -> Option<u64> {
+        Some(self.known.last()?.bytes)
+    }
+
+    /// The number of further profiles after which it fills the memory of the device.
+    fn full_after(&self, memory: u64) -> Option<u64> {
+        Some(memory.saturating_sub(self.last()?).div_ceil(self.growth()?))
     }
 
     /// Mean seconds from one commit to the next, since the latest change of course.

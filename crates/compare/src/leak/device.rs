@@ -230,9 +230,10 @@ impl DeviceLeaks {
         Some(Leak { metric: LeakMetric::Fragmentation, key: label.clone(), label, ..leak })
     }
 
-    /// The pace at which a total fills the memory; `None` if nothing leaks and the total does not grow either: noise has a slope, too.
-    fn pace(&self, trend: Option<Trend>) -> Option<i128> {
-        trend.filter(|trend| trend.growth == Growing::Yes || !self.leaks.is_empty())?.slope
+    /// The pace at which a total fills the memory; `None` if the total does not grow, and nothing of it leaks: noise has a slope, too.
+    fn pace(&self, trend: Option<Trend>, is_of_total: fn(LeakMetric) -> bool) -> Option<i128> {
+        let leaks = self.leaks.iter().any(|leak| is_of_total(leak.metric));
+        trend.filter(|trend| trend.growth == Growing::Yes || leaks)?.slope
     }
 
     /// Computes the growth of the totals beside the leaks, and when it fills the memory of the device, where that is given. `peak`
@@ -246,7 +247,9 @@ impl DeviceLeaks {
         let highest = peak.or_else(|| last.and_then(|point| point.allocated));
         let ends = self.budget.map(DeviceBudget::usable).map(|memory| {
             let pool = last.and_then(|point| point.reserved);
-            [steps_until(memory, highest, self.pace(trends[0])), steps_until(memory, pool, self.pace(trends[1]))]
+            let allocated = self.pace(trends[0], |metric| metric != LeakMetric::Fragmentation);
+            let reserved = self.pace(trends[1], |metric| metric == LeakMetric::Fragmentation);
+            [steps_until(memory, highest, allocated), steps_until(memory, pool, reserved)]
         });
         let runs_out_after = ends.into_iter().flatten().flatten().min();
         self.growth = TotalsGrowth { allocated, reserved, fragmentation, runs_out_after };
