@@ -639,6 +639,29 @@ fn what_is_built_up_is_no_step() {
     assert_eq!((search.leaks().count(), verdict(&search)), (0, Verdict::Inconclusive), "{:#?}", search.devices);
 }
 
+/// The mean of a leak in some steps is not the median slope of all, which is not other growth.
+#[test]
+fn growth_beside_leaks_is_that_of_the_rest() {
+    let growth = |more: u64| {
+        let program = steps(16, |program, step| {
+            if step % 3 == 0 {
+                program.alloc(format!("leak {step}"), "train:30", 4 << 20);
+            }
+            // A buffer that is replaced by a larger one.
+            program.alloc(format!("buffer {step}"), "grow:40", 4096 + more * step as u64);
+            if let Some(before) = step.checked_sub(1) {
+                program.free(&format!("buffer {before}"));
+            }
+        });
+        let search = program.search(&LeakOptions::default());
+        let device = only_device(&search);
+        assert_eq!(device.leaks.len(), 1);
+        (device.growth.allocated, device.growth.beside_leaks)
+    };
+    assert_eq!(growth(0), (Some(1_398_101), Some(0)));
+    assert_eq!(growth(65_536), (Some(1_463_637), Some(65_536)));
+}
+
 #[test]
 fn memory_of_the_device_runs_out() {
     let program = steps(8, |program, _| program.alloc("leak", "train:30", 4096));

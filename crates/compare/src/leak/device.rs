@@ -48,6 +48,9 @@ pub struct TotalsGrowth {
     /// The trend of reserved bytes that are not active.
     #[serde(rename = "fragmentation_slope")]
     pub fragmentation: Option<i128>,
+    /// The trend of allocated bytes without those of leaks.
+    #[serde(skip)]
+    pub beside_leaks: Option<i128>,
     /// The number of further snapshots or steps after which the memory of the device is full.
     pub runs_out_after: Option<u64>,
 }
@@ -236,6 +239,15 @@ impl DeviceLeaks {
         trend.filter(|trend| trend.growth == Growing::Yes || leaks)?.slope
     }
 
+    /// Allocated bytes at each point that counts, without those of leaks.
+    fn beside_leaks(&self) -> Option<Vec<u64>> {
+        let mut values = self.totals(|point| point.allocated)?;
+        for leak in self.leaks.iter().filter(|leak| leak.metric != LeakMetric::Fragmentation) {
+            values.iter_mut().zip(&leak.course).for_each(|(value, leaked)| *value = value.saturating_sub(*leaked));
+        }
+        Some(values)
+    }
+
     /// Computes the growth of the totals beside the leaks, and when it fills the memory of the device, where that is given. `peak`
     /// is that of allocated bytes: growth meets the limit there, not at the end of a step; the pool may have room before it grows.
     pub(super) fn add_growth(&mut self, peak: Option<u64>, options: &LeakOptions) {
@@ -252,7 +264,8 @@ impl DeviceLeaks {
             [steps_until(memory, highest, allocated), steps_until(memory, pool, reserved)]
         });
         let runs_out_after = ends.into_iter().flatten().flatten().min();
-        self.growth = TotalsGrowth { allocated, reserved, fragmentation, runs_out_after };
+        let beside_leaks = self.beside_leaks().and_then(|values| self.trend(&values, options)?.slope);
+        self.growth = TotalsGrowth { allocated, reserved, fragmentation, beside_leaks, runs_out_after };
     }
 }
 

@@ -225,12 +225,11 @@ fn totals(device: &DeviceLeaks, mode: Mode) -> Vec<Fact> {
     facts
 }
 
-/// The growth of one total. That of allocated bytes differs from what leaks by all else.
+/// The growth of one total. That of allocated bytes may have other reasons beside what leaks.
 fn total(device: &DeviceLeaks, name: &'static str, slope: i128, noun: &str) -> Fact {
-    let allocated = device.leaks.iter().filter(|leak| leak.metric != LeakMetric::Fragmentation);
-    let leaked: i128 = allocated.map(|leak| leak.bytes_per_step).sum();
-    let is_other = name == "allocated" && leaked > 0 && Delta(leaked).to_string() != Delta(slope).to_string();
-    let rest = is_other.then(|| format!("{} of it not by what leaks", Delta(slope - leaked)));
+    let has_leaks = device.leaks.iter().any(|leak| leak.metric != LeakMetric::Fragmentation);
+    let beside = device.growth.beside_leaks.filter(|&beside| name == "allocated" && beside > 0 && has_leaks);
+    let rest = beside.map(|beside| format!("{} beside what leaks", Delta(beside)));
     Fact::of_lines(name, vec![[format!("{} per {noun}", Delta(slope))].into_iter().chain(rest).collect()])
 }
 
