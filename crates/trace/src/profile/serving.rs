@@ -172,22 +172,44 @@ impl Serving {
     }
 }
 
+/// Pools of a KV cache by the tokens for which they have room, and by their bytes, with the lines that state them. Those of a
+/// model and of its draft model have room for the same tokens, and are parts of one cache. Ranks repeat a pool.
+type Pools = BTreeMap<u64, BTreeMap<u64, usize>>;
+
+/// The tokens for which a pool has room, in a line of SGLang about it.
+fn tokens_of_pool(line: &str) -> Option<u64> {
+    let (_, rest) = line.split_once("KV Cache is allocated.")?;
+    let (_, rest) = rest.split_once("#tokens: ")?;
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
 /// The figures in a log. If several lines state one, as the ranks of a job do, the worst counts; if one of them is not a number, the
-/// figure is unknown.
+/// figure is unknown. Pools of different sizes for the same tokens add up.
 #[must_use]
 pub fn serving_in(text: &str) -> BTreeMap<Serving, StatedFigure> {
     let mut found = BTreeMap::new();
     let mut unknown = BTreeSet::new();
+    let mut pools = Pools::new();
     for (line, words) in (1..).zip(text.lines()) {
         for wording in &WORDINGS {
             let figure = wording.figure;
             match wording.find(words) {
                 None => {}
-                Some(Said::Value(value)) => StatedFigure { value, line: Some(line) }.add_to(&mut found, figure),
+                Some(Said::Value(value)) => match tokens_of_pool(words).filter(|_| figure == Serving::KvCacheMemory) {
+                    Some(tokens) => _ = pools.entry(tokens).or_default().entry(value).or_insert(line),
+                    None => StatedFigure { value, line: Some(line) }.add_to(&mut found, figure),
+                },
                 // A negative figure cannot be the largest.
                 Some(Said::Negative) if !figure.is_capacity() => {}
                 Some(Said::Negative | Said::Unreadable) => _ = unknown.insert(figure),
             }
+        }
+    }
+    for pools in pools.values() {
+        let line = pools.values().min().copied();
+        match pools.keys().try_fold(0_u64, |sum, bytes| sum.checked_add(*bytes)) {
+            Some(value) => StatedFigure { value, line }.add_to(&mut found, Serving::KvCacheMemory),
+            None => _ = unknown.insert(Serving::KvCacheMemory),
         }
     }
     found.retain(|figure, _| !unknown.contains(figure));
@@ -248,6 +270,24 @@ INFO 11-06 [gpu_model_runner.py:5000] Graph capturing finished in 12 secs, took 
         assert_eq!(figures(log), expected);
         let of_mla = "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 1933682, KV size: 12.50 GB";
         assert_eq!(figures(of_mla), [("kv-cache-memory", 25 * GIB / 2, 1)]);
+    }
+
+    #[test]
+    fn pools_of_a_draft_model_add_up() {
+        let pool = |rank: u64, tokens: u64, size: &str| {
+            format!(
+                "[2026-08-17 16:52:13 TP{rank}] KV Cache is allocated. #tokens: {tokens}, K size: {size} GB, V size: {size} GB\n"
+            )
+        };
+        let of_rank = |rank: u64, tokens: u64, size: &str| pool(rank, tokens, size) + &pool(rank, tokens, "0.75");
+        let memory = |log: String| figures(&log);
+        let whole = [("kv-cache-memory", 46 * GIB + GIB / 2, 1)];
+        assert_eq!(memory(of_rank(0, 367_404, "22.5")), whole);
+        assert_eq!(memory(of_rank(0, 367_404, "22.5") + &of_rank(1, 367_404, "22.5")), whole, "ranks repeat them");
+        assert_eq!(memory(of_rank(0, 367_404, "14.5")), [("kv-cache-memory", 30 * GIB + GIB / 2, 1)]);
+        // Of other tokens are those of another rank or start, of which the worst counts.
+        let other = of_rank(0, 367_404, "22.5") + &of_rank(1, 300_000, "20");
+        assert_eq!(memory(other), [("kv-cache-memory", 41 * GIB + GIB / 2, 3)]);
     }
 
     /// A rank without a number may be the worst.
