@@ -169,8 +169,8 @@ fn what_neither_stacks_nor_sizes_tell_is_said() {
     assert_eq!((missing(&diff), unclear(&diff)), (vec![], vec![]));
 }
 
-/// A model, and steps that each keep a block of so many KiB.
-fn steps(count: u64, kept: u64) -> Profile {
+/// A model, steps that each keep a block of so many KiB, and an evaluation of as many as are given.
+fn steps(count: u64, kept: u64, evaluation: u64) -> Profile {
     let mut program = Program::default();
     (0..6).for_each(|layer| program.alloc(format!("weight {layer}"), "load:3", 512 * 2000));
     for step in 0..count {
@@ -180,6 +180,8 @@ fn steps(count: u64, kept: u64) -> Profile {
         (0..20).rev().for_each(|layer| program.free(&format!("activation {layer}")));
         program.alloc(format!("kept {step}"), "log:70", 1024 * kept);
     }
+    (0..evaluation / 1000).for_each(|batch| program.alloc(format!("batch {batch}"), "evaluate:80", 1024 * 1000));
+    (0..evaluation / 1000).for_each(|batch| program.free(&format!("batch {batch}")));
     profile::read(&*program.snapshot(), "snapshot", ReadOptions::default()).unwrap()
 }
 
@@ -196,16 +198,41 @@ fn steps_that_leave_memory_behind_are_lacked_where_a_side_makes_fewer() {
         let share = (gone * 1000 / (20 * 21 + 6) + 5) / 10;
         // Also where the steps that are there keep more, so that the peaks are alike.
         for kept in [400, 900] {
-            assert_eq!(lacking(steps(20, 400), steps(fewer, kept)), Some((Side::After, share)), "{fewer} steps");
-            assert_eq!(lacking(steps(fewer, kept), steps(20, 400)), Some((Side::Before, share)), "{fewer} steps");
+            let (longer, shorter) = (steps(20, 400, 0), steps(fewer, kept, 0));
+            assert_eq!(lacking(longer, shorter), Some((Side::After, share)), "{fewer} steps");
+            let (longer, shorter) = (steps(20, 400, 0), steps(fewer, kept, 0));
+            assert_eq!(lacking(shorter, longer), Some((Side::Before, share)), "{fewer} steps");
         }
     }
+    let parts = missing(&compare(steps(20, 400, 0), steps(6, 400, 0)));
+    assert_eq!(parts[0].part(), "14 of 20 equal steps");
+}
+
+#[test]
+fn steps_are_not_lacked_where_memory_does_not_depend_on_their_number() {
     for (before, after) in [(20, 6), (6, 20), (20, 2), (1, 20)] {
-        assert_eq!(
-            lacking(steps(before, 1), steps(after, 1)),
-            None,
-            "{before} and {after} steps that keep nearly nothing"
-        );
+        let nearly_nothing = lacking(steps(before, 1, 0), steps(after, 1, 0));
+        assert_eq!(nearly_nothing, None, "{before} and {after} steps");
+        // The evaluation is the peak, and both sides have it.
+        assert_eq!(lacking(steps(before, 1, 9000), steps(after, 1, 12000)), None, "{before} and {after} steps");
     }
-    assert_eq!(lacking(steps(20, 400), steps(20, 900)), None, "as many steps");
+    assert_eq!(lacking(steps(20, 400, 0), steps(20, 900, 0)), None, "as many steps");
+    // More steps of the side that leaves nothing behind would hold no more.
+    assert_eq!(lacking(steps(20, 1, 0), steps(22, 900, 0)), None, "a new leak");
+    assert_eq!(lacking(steps(24, 900, 0), steps(20, 1, 0)), None, "a leak that was mended");
+}
+
+#[test]
+fn layers_are_no_steps() {
+    let model = |layers: u64| {
+        let mut program = Program::default();
+        program.alloc("embed", "embed:3", 512 * 1000);
+        for at in 0..layers * 8 {
+            program.alloc(format!("weight {at}"), &format!("linear_{}:{}", at % 8, 10 + at % 8), 512 * 500);
+        }
+        program.alloc("head", "head:40", 512 * 1000);
+        profile::read(&*program.snapshot(), "snapshot", ReadOptions::default()).unwrap()
+    };
+    assert_eq!(missing(&compare(model(12), model(24))), []);
+    assert_eq!(missing(&compare(model(24), model(12))), []);
 }

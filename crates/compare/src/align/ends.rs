@@ -5,7 +5,7 @@
 //! cut off begins, or ends, with the memory that the other holds at the cut; changed code begins and ends with the same
 //! memory as before. If the other holds equally much at the cut and at its own end, the order decides: no change to the
 //! code leaves all allocations of one history at an end of the other. Fewer steps of the same kind do not count as a
-//! missing part while one step is whole.
+//! missing part while one step is whole, unless memory depends on their number (`extra_steps.rs`).
 //!
 //! For example, a before has 1,000 allocations, and an after 900, of which the first is like number 101 of the before. The
 //! before begins with 3 GiB:
@@ -31,7 +31,7 @@ use super::{End, MissingPart, Parts};
 /// `changes/float32`.
 pub(super) const LEAST_PART: usize = 20;
 
-/// What is lower than this part of a peak is lower by a part that is evidence.
+/// A figure below this part of a peak differs from it by a part that is evidence.
 pub(super) const SAME_PART: f64 = 1.0 - 1.0 / LEAST_PART as f64;
 
 /// Sizes that differ by no more than this are the same. Needed for cuts of `changes/float32`.
@@ -60,8 +60,9 @@ pub(super) fn parts(sequences: &Sides<Sequence<'_>>, scale: f64, order: &mut Vec
             }
         }
     }
-    let is_tail_known = parts.missing.iter().any(|part| part.end == End::Tail);
-    parts.missing.extend(extra_steps::lacking(sequences, scale).filter(|_| !is_tail_known));
+    if !parts.missing.iter().any(|part| part.end == End::Tail) {
+        parts.missing.extend(extra_steps::lacking(sequences, scale));
+    }
     parts.unclear = parts.unclear.filter(|_| parts.missing.is_empty());
     parts
 }
@@ -182,7 +183,8 @@ impl Question<'_> {
         let length = self.other.born.len();
         let place = self.place(gone);
         let gone = if self.end == End::Head { place } else { length - place };
-        let part = MissingPart { side: self.side, end: self.end, share: (gone * 1000 / length.max(1)) as u64 };
+        let part =
+            MissingPart { side: self.side, end: self.end, share: (gone * 1000 / length.max(1)) as u64, steps: None };
         EndAnswer::Lacks { part, order }
     }
 

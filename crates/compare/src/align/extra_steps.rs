@@ -1,30 +1,37 @@
-//! Steps that one side makes more of. Three equal steps at most are aligned, so their number does not show there. It counts
-//! where memory depends on it: steps that leave memory behind, or of which a later one is higher than all that both make.
+//! Equal steps of which one side makes more. At most three of them are aligned, so that their number does not show there. It counts
+//! where memory depends on it: the steps of the shorter side leave memory behind, or a later step of the other is higher than
+//! all that both make.
 
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
-use ptmem_trace::trace::Measure;
+use ptmem_trace::trace::{Measure, Position};
 
 use super::ends::{LEAST_PART, SAME_PART};
+use super::parts::ExtraSteps;
 use super::sequence::Sequence;
 use super::steps::FoldedSteps;
 use super::{End, MissingPart};
 
-/// The steps that a side lacks, if memory depends on them. `scale` is the ratio of the sizes in the after.
+/// The steps that a side lacks, if its memory depends on them. `scale` is the ratio of the sizes in the after.
 pub(super) fn lacking(sequences: &Sides<Sequence<'_>>, scale: f64) -> Option<MissingPart> {
     let steps = sequences.map(|sequence| sequence.steps).both()?;
-    let counts = steps.map(|steps| steps.count);
-    let side = if counts.before < counts.after { Side::Before } else { Side::After };
-    let [few, many] = [side, side.other()].map(|side| MemoryAtSteps::new(sequences.of(side), *steps.of(side)));
-    let extra = many.steps.count - few.steps.count;
-    let scale = if side == Side::After { scale } else { 1.0 / scale };
-    if extra == 0 || few.begins_like(&many, extra, scale) {
+    let side = if steps.before.count < steps.after.count { Side::Before } else { Side::After };
+    let count = steps.of(side.other()).count;
+    let extra = count - steps.of(side).count;
+    if extra == 0 {
         return None;
     }
-    let is_higher = approximate(few.peak()) < approximate(many.peak()) * scale * SAME_PART;
-    let depends = many.leave_memory(few.steps.count) || many.rise_after(few.steps.count) && is_higher;
+    let [few, many] = [side, side.other()].map(|side| MemoryAtSteps::new(sequences.of(side), *steps.of(side)));
+    let scale = if side == Side::After { scale } else { 1.0 / scale };
+    if few.begins_like(&many, extra, scale) || !many.free_most() {
+        return None;
+    }
+    let is_lower = approximate(few.peak()) < approximate(many.peak()) * scale * SAME_PART;
+    let rises = few.would_rise(extra).unwrap_or_else(|| many.leaves(few.steps.count));
+    let depends = rises || many.is_higher_after(few.steps.count) && is_lower;
     let share = extra * many.steps.length * 1000 / many.sequence.born.len().max(1);
-    depends.then_some(MissingPart { side, end: End::Tail, share: share as u64 })
+    let steps = Some(ExtraSteps { extra, count });
+    depends.then_some(MissingPart { side, end: End::Tail, share: share as u64, steps })
 }
 
 /// The allocated bytes of a side at each place, and its steps.
@@ -43,6 +50,11 @@ impl<'s> MemoryAtSteps<'s> {
         self.sequence.device.figures.allocated.peak.unwrap_or(0)
     }
 
+    /// A part of the peak that is evidence.
+    fn least(&self) -> i128 {
+        (i128::from(self.peak()) / LEAST_PART as i128).max(1)
+    }
+
     /// The place right before a step.
     fn start(&self, step: usize) -> usize {
         let born = self.sequence.born.get(self.steps.start + step * self.steps.length);
@@ -55,24 +67,40 @@ impl<'s> MemoryAtSteps<'s> {
     }
 
     /// True if the first step begins with the memory that the other side holds so many steps later, rather than with that of
-    /// its first: the recording began later, and what the other steps leave behind is in it.
+    /// its first: the recording began later, and contains what the other steps leave behind.
     fn begins_like(&self, other: &Self, later: usize, scale: f64) -> bool {
         let own = self.at(0) as f64;
         let [first, later] = [0, later].map(|step| (other.at(step) as f64 * scale - own).abs());
         later < first
     }
 
-    /// True if the steps after so many leave memory behind that counts.
-    fn leave_memory(&self, after: usize) -> bool {
-        let left = self.at(self.steps.count - 1) - self.at(after - 1);
-        left >= (i128::from(self.peak()) / LEAST_PART as i128).max(1)
+    /// True if a step frees most of what it allocates. Layers that are loaded, or run forward, do not.
+    fn free_most(&self) -> bool {
+        let last = self.steps.count - 1;
+        let within = &self.held[self.start(last - 1)..=self.start(last)];
+        let allocated: i128 = within.windows(2).map(|two| (two[1] - two[0]).max(0)).sum();
+        2 * (self.at(last) - self.at(last - 1)) < allocated
     }
 
-    /// True if the peak is in the steps after so many, and nothing before them is as high.
-    fn rise_after(&self, after: usize) -> bool {
-        let start = self.start(after);
-        let is_after = self.sequence.device.figures.allocated.peak_at.is_some_and(|at| at.count() > start);
-        let highest = self.held[..=start].iter().max().map_or(0.0, |&held| held as f64);
-        is_after && highest < approximate(self.peak()) * SAME_PART
+    /// True if so many more steps would leave memory behind that counts. `None` with too few steps to tell: the first one may leave
+    /// the state of an optimizer.
+    fn would_rise(&self, extra: usize) -> Option<bool> {
+        let pace = (self.at(self.steps.count - 1) - self.at(1)).checked_div(self.steps.count as i128 - 2)?;
+        Some(pace * extra as i128 >= self.least())
+    }
+
+    /// True if the steps after so many leave memory behind that counts.
+    fn leaves(&self, after: usize) -> bool {
+        self.at(self.steps.count - 1) - self.at(after - 1) >= self.least()
+    }
+
+    /// True if the peak is in a step after so many, and higher than all before them by more than what the steps left behind.
+    fn is_higher_after(&self, after: usize) -> bool {
+        let starts: Vec<usize> = (after..=self.steps.count).map(|step| self.start(step)).collect();
+        let peak = self.sequence.device.figures.allocated.peak_at.map(Position::count);
+        let step = starts.windows(2).find(|two| peak.is_some_and(|peak| two[0] < peak && peak <= two[1]));
+        let highest = self.held[..=starts[0]].iter().max().copied().unwrap_or(0);
+        let left = step.map(|step| (self.held[step[0]] - self.at(after - 1)).max(0));
+        left.is_some_and(|left| i128::from(self.peak()) - highest - left > self.least())
     }
 }

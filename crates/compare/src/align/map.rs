@@ -151,7 +151,7 @@ mod tests {
         };
         let aligned = Sides { before: reduced(before, steps.before), after: reduced(after, steps.after) };
         let order = common_order(&aligned.map(|symbols| &symbols[..]));
-        let missing = ends.iter().copied().map(|end| MissingPart { side: Side::Before, end, share: 500 });
+        let missing = ends.iter().copied().map(|end| MissingPart { side: Side::Before, end, share: 500, steps: None });
         Map::new(steps, &order, aligned.map(Vec::len), &missing.collect::<Vec<_>>())
     }
 

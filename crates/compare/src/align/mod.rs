@@ -24,7 +24,7 @@ use ptmem_trace::trace::Position;
 
 pub use map::Map;
 pub use overlap::Overlap;
-pub use parts::{End, MissingPart, Parts};
+pub use parts::{End, ExtraSteps, MissingPart, Parts};
 pub use sequence::AlignedSide;
 
 use order::common_order;

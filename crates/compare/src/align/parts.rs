@@ -20,6 +20,17 @@ pub struct MissingPart {
     pub end: End,
     /// Its share of the allocations of the other side, in thousandths.
     pub share: u64,
+    /// The steps that it consists of, where it is equal steps.
+    pub steps: Option<ExtraSteps>,
+}
+
+/// Equal steps that one side makes beyond those of the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExtraSteps {
+    /// Their number.
+    pub extra: usize,
+    /// The number of all its equal steps.
+    pub count: usize,
 }
 
 /// The parts that one of two recordings lacks.

@@ -102,7 +102,7 @@ fn of_classes(runs: &Sides<AlignedSide<'_>>, paired: &Paired) -> Sides<Vec<u32>>
     for &(old, new) in &paired.pairs {
         numbers.after[new] = numbers.before[old];
     }
-    for &(old, new) in &paired.parts {
+    for &(old, new) in paired.parts.iter().chain(&paired.callers) {
         if numbers.after[new] >= of_after {
             numbers.after[new] = numbers.before[old];
         }

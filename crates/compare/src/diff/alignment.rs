@@ -10,7 +10,7 @@ use super::differences::devices;
 use super::places::{Apart, PeakPlace};
 use super::stacks::paired;
 use super::{DeviceDiff, DiffOptions};
-use crate::align::{AlignedSide, Alignment, End, MissingPart, Overlap};
+use crate::align::{AlignedSide, Alignment, End, ExtraSteps, MissingPart, Overlap};
 use ptmem_base::sides::Sides;
 
 /// How a device of both sides corresponds.
@@ -73,9 +73,12 @@ fn peak_of_after(devices: Sides<Option<&DeviceProfile>>, alignment: Option<&Alig
 }
 
 impl MissingPart {
-    /// The part in words: `the first 40.2 % of its allocations`.
+    /// The part in words: `the first 40.2 % of its allocations`, `14 of 20 equal steps`.
     #[must_use]
     pub fn part(&self) -> String {
+        if let Some(ExtraSteps { extra, count }) = self.steps {
+            return format!("{extra} of {count} equal steps");
+        }
         let which = match self.end {
             End::Head => "first",
             End::Tail => "last",
@@ -89,6 +92,7 @@ impl MissingPart {
         match self.end {
             End::Head => "the ring buffer dropped it, or the recording began later",
             End::Tail if ran_out => "memory ran out there",
+            End::Tail if self.steps.is_some() => "it makes fewer, and memory depends on their number",
             End::Tail => "the recording ended earlier, or its program does less",
         }
     }
@@ -103,6 +107,7 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut V
         let ran_out = devices(profiles, device.index).of(missing.side).is_some_and(DeviceProfile::ran_out_of_memory);
         let advice = match missing.end {
             End::Tail if ran_out => "Record both sides where memory suffices",
+            End::Tail if missing.steps.is_some() => "Record as many steps on both sides",
             End::Tail => "Dump both sides at the same place, after the last step",
             End::Head => "Record both sides from the same place, with a large enough max_entries=",
         };
