@@ -403,3 +403,19 @@ fn functions_of_both_sides_do_not_exchange_what_they_hold() {
     let rows: Vec<(&str, i128)> = diff.devices[0].rows.iter().map(|row| (&*row.label, row.delta())).collect();
     assert_eq!(rows, [("decode (job.py:20)", 512 * 1200), ("encode (job.py:10)", -512 * 1200)]);
 }
+
+#[test]
+fn a_new_function_that_holds_something_else_has_its_own_row() {
+    let holding = |frames: &[&str], bytes: u64| {
+        let mut program = Program::default();
+        program.alloc_under("first", &["/work/model.py:forward:10", "/work/train.py:step:50"], 512 * 900);
+        program.alloc_under("second", frames, 512 * bytes);
+        profile::read(&*program.snapshot(), "snapshot", ReadOptions::default()).unwrap()
+    };
+    let (caller, step) = ("/work/model.py:forward:11", "/work/train.py:step:50");
+    let before = holding(&[caller, step], 1000);
+    let after = holding(&["/work/mask.py:mask:5", caller, step], 600);
+    let diff = diff::compare(before, after, DiffOptions::default());
+    let mask = diff.devices[0].rows.iter().find(|row| row.label.starts_with("mask"));
+    assert_eq!(mask.map(Row::delta), Some(512 * 600));
+}

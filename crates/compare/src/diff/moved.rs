@@ -41,7 +41,7 @@ fn is_followed(by: GroupBy) -> bool {
 pub(super) fn follow<'t>(
     devices: Sides<Option<&'t DeviceProfile>>,
     groupers: Sides<&Grouper<'_>>,
-    Paired { mut pairs, parts }: Paired,
+    Paired { mut pairs, parts, .. }: Paired,
 ) -> Compared<'t> {
     let mut stacks = devices.map(|device| Cow::Borrowed(device.map(|device| &*device.stacks).unwrap_or_default()));
     let Some(devices) = devices.both().filter(|devices| {
@@ -112,6 +112,9 @@ struct UnpairedStack {
 /// Size, count and pass.
 type StackKind = (u64, u64, bool);
 
+/// Stacks of both sides that may be the same ones.
+type Alike = BTreeMap<StackKind, Sides<Vec<UnpairedStack>>>;
+
 impl UnpairedStack {
     fn kind(&self) -> StackKind {
         (self.member.requested, self.member.at.blocks, self.is_backward)
@@ -131,7 +134,7 @@ fn without_partner(stacks: Sides<Vec<UnpairedStack>>) -> Sides<Vec<UnpairedStack
 
 /// The stacks of each side that have no equal on the other, the smallest first.
 fn without_equal(stacks: Sides<Vec<UnpairedStack>>) -> Sides<Vec<UnpairedStack>> {
-    let mut kinds = BTreeMap::<StackKind, Sides<Vec<UnpairedStack>>>::new();
+    let mut kinds = Alike::new();
     for (side, stacks) in stacks.each() {
         stacks.iter().for_each(|&stack| kinds.entry(stack.kind()).or_default().of_mut(side).push(stack));
     }
@@ -141,6 +144,8 @@ fn without_equal(stacks: Sides<Vec<UnpairedStack>>) -> Sides<Vec<UnpairedStack>>
         left.before.extend(before.drain(equal..));
         left.after.extend(after.drain(equal..));
     }
+    left.before.sort_by_key(|stack| stack.member.at.bytes);
+    left.after.sort_by_key(|stack| stack.member.at.bytes);
     left
 }
 
@@ -166,9 +171,6 @@ struct Rows<'t> {
     stacks: Sides<&'t [StackTotal]>,
     all: Vec<ComparedGroups>,
 }
-
-/// Stacks of both sides that may be the same ones: of one size, count and pass.
-type Alike = BTreeMap<StackKind, Sides<Vec<UnpairedStack>>>;
 
 /// Bytes of a group at the compared moment; `None` if the group does not exist.
 fn held(stacks: &[StackTotal], group: Option<usize>) -> i128 {

@@ -13,22 +13,39 @@ type Namesakes = Sides<Vec<usize>>;
 
 impl Pairing<'_> {
     /// Finds groups without a partner that are a part of one on the other side: under the same names of functions, both
-    /// sides allocate equally often. Then the functions that one side lacks do not count, if the whole has a partner: what two
-    /// programs have in common may be no more than the function that calls all others.
+    /// sides allocate equally often.
     pub(super) fn join_parts(&mut self) {
-        for without_unknown in [false, true] {
-            if self.before.free.is_empty() && self.after.free.is_empty() {
-                break;
-            }
-            let paired: HashSet<(usize, usize)> = self.pairs.iter().copied().collect();
-            for (names, namesakes) in self.namesakes(without_unknown) {
-                if !names.is_empty() && self.allocate_equally_often(&namesakes) {
-                    self.join(&namesakes, &paired, without_unknown);
-                }
+        for pair in self.parts_of_wholes(false) {
+            // The whole has one partner; the other parts go with it.
+            if !self.take(pair.0, pair.1) {
+                self.parts.push(pair);
             }
         }
         self.parts.sort_unstable();
-        self.parts.dedup();
+    }
+
+    /// Finds the same where the functions that one side lacks do not count: one may have been extracted or inlined. What two
+    /// programs have in common may be no more than the function that calls all others, so that the whole must have a partner.
+    pub(super) fn find_callers(&mut self) {
+        let found = self.parts_of_wholes(true).into_iter();
+        let is_free = |&(old, new): &(usize, usize)| self.before.free.contains(&old) != self.after.free.contains(&new);
+        self.callers = found.filter(is_free).collect();
+        self.callers.sort_unstable();
+    }
+
+    /// The groups of one side that are parts of one on the other, with that one, but for pairs.
+    fn parts_of_wholes(&self, without_unknown: bool) -> Vec<(usize, usize)> {
+        let mut found = Vec::new();
+        if self.before.free.is_empty() && self.after.free.is_empty() {
+            return found;
+        }
+        let paired: HashSet<(usize, usize)> = self.pairs.iter().copied().collect();
+        for (names, namesakes) in self.namesakes(without_unknown) {
+            if !names.is_empty() && self.allocate_equally_often(&namesakes) {
+                found.extend(parts_of_whole(&namesakes).into_iter().filter(|pair| !paired.contains(pair)));
+            }
+        }
+        found
     }
 
     /// The groups by the names of their functions, without those that are settled: their partner has other names, or
@@ -72,23 +89,13 @@ impl Pairing<'_> {
         let after = namesakes.after.iter().map(|&index| u128::from(self.after.groups[index].figures.allocations));
         before.sum::<u128>() == after.sum::<u128>()
     }
+}
 
-    /// Takes the groups of one side for the parts of the only one on the other, but for those that are `paired`; `to_paired`
-    /// where that one must have a partner.
-    fn join(&mut self, namesakes: &Namesakes, paired: &HashSet<(usize, usize)>, to_paired: bool) {
-        let (all, is_free): (Vec<(usize, usize)>, bool) = match (&namesakes.before[..], &namesakes.after[..]) {
-            ([whole], parts) => (parts.iter().map(|&part| (*whole, part)).collect(), self.before.free.contains(whole)),
-            (parts, [whole]) => (parts.iter().map(|&part| (part, *whole)).collect(), self.after.free.contains(whole)),
-            _ => return,
-        };
-        if to_paired && is_free {
-            return;
-        }
-        for pair in all {
-            // The whole has one partner; the other parts go with it.
-            if !paired.contains(&pair) && !self.take(pair.0, pair.1) {
-                self.parts.push(pair);
-            }
-        }
+/// The groups of one side with the only one on the other.
+fn parts_of_whole(namesakes: &Namesakes) -> Vec<(usize, usize)> {
+    match (&namesakes.before[..], &namesakes.after[..]) {
+        ([whole], parts) => parts.iter().map(|&part| (*whole, part)).collect(),
+        (parts, [whole]) => parts.iter().map(|&part| (part, *whole)).collect(),
+        _ => Vec::new(),
     }
 }

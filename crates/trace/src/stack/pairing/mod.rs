@@ -79,6 +79,9 @@ pub struct Paired {
     /// Groups that are another part of one in `pairs`, with that one: a change to the code took it apart or put it
     /// together.
     pub parts: Vec<(usize, usize)>,
+    /// Groups without a partner that allocate where one on the other side does, with that one, apart from functions that only one
+    /// side has. They need not hold the same.
+    pub callers: Vec<(usize, usize)>,
 }
 
 /// Pairs the groups of two sides; one without a partner is in no pair. With the groups come all functions of their
@@ -97,8 +100,9 @@ pub fn pair(before: (&[StackGroup<'_>], Lines), after: (&[StackGroup<'_>], Lines
     pairing.equal_keys(|_, _| true);
     pairing.by_similarity(ratio);
     pairing.join_parts();
+    pairing.find_callers();
     pairing.pairs.sort_unstable();
-    Paired { pairs: pairing.pairs, parts: pairing.parts }
+    Paired { pairs: pairing.pairs, parts: pairing.parts, callers: pairing.callers }
 }
 
 /// Groups of both sides by their functions.
@@ -109,6 +113,7 @@ struct Pairing<'g> {
     after: PairingSide<'g>,
     pairs: Vec<(usize, usize)>,
     parts: Vec<(usize, usize)>,
+    callers: Vec<(usize, usize)>,
     /// Functions of the before by their new name in the after.
     renamed: FxHashMap<Token, Token>,
     /// Files of the before by their new place in the after.
@@ -136,6 +141,7 @@ impl<'g> Pairing<'g> {
         let mut pairing = Self {
             pairs: Vec::new(),
             parts: Vec::new(),
+            callers: Vec::new(),
             renamed: FxHashMap::default(),
             moved: FxHashMap::default(),
             dropped: FxHashSet::default(),

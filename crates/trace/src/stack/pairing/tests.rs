@@ -137,7 +137,7 @@ fn moved_lines_are_paired_in_their_order() {
 type Indexes = Vec<(usize, usize)>;
 
 fn paired(before: &[StackGroup<'_>], after: &[StackGroup<'_>]) -> (Indexes, Indexes) {
-    let Paired { pairs, parts } = pair((before, Lines::default()), (after, Lines::default()), 0.75);
+    let Paired { pairs, parts, .. } = pair((before, Lines::default()), (after, Lines::default()), 0.75);
     (pairs, parts)
 }
 
