@@ -73,7 +73,7 @@ impl<'a> Gated<'a> {
 
     /// Whether bytes that were gained exceed the limit and count.
     pub(super) fn is_growth(&self, before: u64, delta: i128) -> bool {
-        !self.growth.limit.holds(before, delta) && delta.unsigned_abs() >= u128::from(self.thresholds.min_delta)
+        !self.growth.limit.holds(before, delta) && self.is_large(delta)
     }
 
     fn check_named(&self, row: &Row) -> Check {
@@ -127,35 +127,30 @@ impl Judge {
             let reason = format!("the {side} has no moment '{moment}' to compare stacks at");
             return self.cannot_tell(gated.check(), reason);
         }
-        let checked = self.checks.len();
-        let mut budget = gated.budget();
-        let scope = gated.scope();
-        let mut unchecked = UncheckedRows::default();
-        for row in gated.device.rows.iter().filter(|row| row.kind.is_memory()) {
-            let Some(mut check) = gated.check_of_row(row) else { continue };
-            if !scope(row) {
-                unchecked.others |= gated.growth.target.pattern.is_none();
-            } else if !gated.is_large(row.delta()) {
-                unchecked.small = true;
-            } else {
-                budget.accept_stack(&mut check, row);
-                self.add(check);
-            }
-        }
-        self.or_pass(checked, gated.passed(unchecked), None);
+        self.growth_of_rows(gated, |row| Some((gated.check_of_row(row)?, Some(row.delta()))));
     }
 
     /// The most that stacks held at any moment: a check for each that exceeds the limit, or one that passes.
     pub(super) fn growth_of_highest(&mut self, gated: &Gated<'_>) {
+        self.growth_of_rows(gated, |row| {
+            let check = gated.check_of_highest(row)?;
+            let delta = check.figures.delta;
+            Some((check, delta))
+        });
+    }
+
+    /// Adds the checks that rows exceed, which come with the change that must be large enough, where it is known; or one that
+    /// passes.
+    fn growth_of_rows(&mut self, gated: &Gated<'_>, check: impl Fn(&Row) -> Option<(Check, Option<i128>)>) {
         let checked = self.checks.len();
         let mut budget = gated.budget();
         let scope = gated.scope();
         let mut unchecked = UncheckedRows::default();
         for row in gated.device.rows.iter().filter(|row| row.kind.is_memory()) {
-            let Some(mut check) = gated.check_of_highest(row) else { continue };
+            let Some((mut check, delta)) = check(row) else { continue };
             if !scope(row) {
                 unchecked.others |= gated.growth.target.pattern.is_none();
-            } else if !check.figures.delta.is_none_or(|delta| gated.is_large(delta)) {
+            } else if !delta.is_none_or(|delta| gated.is_large(delta)) {
                 unchecked.small = true;
             } else {
                 budget.accept_stack(&mut check, row);
