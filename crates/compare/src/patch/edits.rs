@@ -114,7 +114,7 @@ pub(crate) fn of_code(paths: Sides<Option<&str>>, texts: Sides<&str>) -> Vec<Edi
     if hunks.len() > MOST_EDITS {
         return vec![Edit::of_whole(paths)];
     }
-    let mut imports = ImportSources::new(&statements);
+    let mut imports = ImportSources::new(&statements, &functions, &named);
     let edits = hunks.into_iter().map(|hunk| {
         let rebound = imports.rebound(&hunk);
         let moves = moves(&hunk, &keys, &statements).filter(|_| rebound.is_empty());

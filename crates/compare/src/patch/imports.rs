@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 
+use ptmem_base::python::Functions;
 use ptmem_base::sides::{Side, Sides};
 
 use super::hunks::Hunk;
@@ -18,51 +19,113 @@ pub(crate) struct Rebound {
     pub(super) uses: Sides<Vec<RangeInclusive<u32>>>,
 }
 
+/// A name that a function or class imports, or a file, whose name is empty here.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct ImportedName<'s> {
+    name: &'s str,
+    scope: &'s str,
+}
+
 /// The imported names of a file.
 pub(super) struct ImportSources<'s, 't> {
     statements: &'s Sides<Vec<Statement<'t>>>,
-    /// The sources of each name before.
-    before: HashMap<&'t str, Vec<String>>,
+    functions: &'s Sides<Functions>,
+    /// The lines of each function and class.
+    named: &'s Sides<HashMap<&'s str, RangeInclusive<u32>>>,
+    sources: Sides<HashMap<ImportedName<'s>, Vec<String>>>,
     /// The names of which an import was found that takes them from elsewhere.
-    rebound: HashSet<&'t str>,
+    rebound: HashSet<ImportedName<'s>>,
     /// Where each name occurs: most changes do not need it.
     names: OnceCell<Sides<NameLines<'t>>>,
 }
 
 impl<'s, 't> ImportSources<'s, 't> {
-    pub(super) fn new(statements: &'s Sides<Vec<Statement<'t>>>) -> Self {
-        let mut before: HashMap<&str, Vec<String>> = HashMap::new();
-        for (name, source) in statements.before.iter().flat_map(imported) {
-            before.entry(name).or_default().push(source);
-        }
-        Self { statements, before, rebound: HashSet::new(), names: OnceCell::new() }
+    pub(super) fn new(
+        statements: &'s Sides<Vec<Statement<'t>>>,
+        functions: &'s Sides<Functions>,
+        named: &'s Sides<HashMap<&'s str, RangeInclusive<u32>>>,
+    ) -> Self {
+        let sources = Sides::BOTH.map(|&side| sources(statements.of(side), functions.of(side)));
+        Self { statements, functions, named, sources, rebound: HashSet::new(), names: OnceCell::new() }
     }
 
-    /// The names that a part with nothing but added imports takes from elsewhere. Of several such parts, the first has a name.
+    /// The names that a part with nothing but added imports takes from elsewhere. If several parts do so, only the first has
+    /// the name.
     pub(super) fn rebound(&mut self, hunk: &Hunk) -> Vec<Rebound> {
-        let added = &self.statements.after[hunk.at.after.clone()];
+        let Self { statements, functions, .. } = *self;
+        let added = &statements.after[hunk.at.after.clone()];
         if !hunk.at.before.is_empty() || !added.iter().all(Statement::is_import) {
             return Vec::new();
         }
         let mut found = Vec::new();
-        for (name, after) in added.iter().flat_map(imported) {
-            let Some(earlier) = self.before.get(name) else { continue };
-            if !earlier.iter().any(|before| is_same(before, &after)) && self.rebound.insert(name) {
-                let source = Sides { before: earlier[0].clone(), after };
-                found.push(Rebound { source, uses: Sides::BOTH.map(|&side| self.uses(side, name)) });
+        for statement in added {
+            let around: Vec<_> = scopes(&functions.after, *statement.lines.start()).collect();
+            for (name, source) in imported(statement) {
+                found.extend(self.rebound_name(name, source, &around));
             }
         }
         found
     }
 
-    fn uses(&self, side: Side, name: &str) -> Vec<RangeInclusive<u32>> {
+    /// A name with its new source, given the functions and classes around the import.
+    fn rebound_name(
+        &mut self,
+        name: &'s str,
+        after: String,
+        around: &[(&'s str, RangeInclusive<u32>)],
+    ) -> Option<Rebound> {
+        let (scope, lines) = &around[0];
+        let own = ImportedName { name, scope };
+        // Without an import of its own, a function had the name from around it.
+        let mut outward = around.iter().map(|(scope, _)| ImportedName { name, scope });
+        let earlier = outward.find_map(|outer| self.sources.before.get(&outer))?;
+        if earlier.iter().any(|before| is_same(before, &after)) || !self.rebound.insert(own) {
+            return None;
+        }
+        let source = Sides { before: earlier.first()?.clone(), after };
+        let of_file = scope.is_empty().then_some(lines);
+        let lines = Sides { before: of_file.or_else(|| self.named.before.get(scope)), after: Some(lines) };
+        let uses = Sides::BOTH.map(|&side| lines.of(side).map(|lines| self.uses(side, own, lines)).unwrap_or_default());
+        Some(Rebound { source, uses })
+    }
+
+    /// The statements of a side that use an imported name, within the lines of the function, class or file that imports it.
+    fn uses(&self, side: Side, own: ImportedName<'_>, lines: &RangeInclusive<u32>) -> Vec<RangeInclusive<u32>> {
         let all = self.statements.of(side);
         let names = self.names.get_or_init(|| self.statements.map(|all| NameLines::new(all)));
-        let mut starts = names.of(side).of(name).to_vec();
+        let starts = names.of(side).of(own.name);
+        let from = starts.partition_point(|start| start < lines.start());
+        let mut starts: Vec<u32> = starts[from..].iter().copied().take_while(|start| start <= lines.end()).collect();
         starts.dedup();
         let uses = starts.iter().map(|start| &all[all.partition_point(|of| of.lines.start() < start)]);
-        uses.filter(|of| !of.is_import()).map(|of| of.lines.clone()).collect()
+        let uses =
+            uses.filter(|of| !of.is_import() && of.uses(own.name) && self.is_bound(side, own, *of.lines.start()));
+        uses.map(|of| of.lines.clone()).collect()
     }
+
+    /// True if a line has an imported name from there, and not from an import of a function within.
+    fn is_bound(&self, side: Side, own: ImportedName<'_>, line: u32) -> bool {
+        let around = scopes(self.functions.of(side), line).map(|(scope, _)| ImportedName { scope, ..own });
+        let mut inner = around.take_while(|inner| *inner != own);
+        !inner.any(|inner| self.sources.of(side).contains_key(&inner))
+    }
+}
+
+/// The functions and classes around a line with their lines, the innermost first, and last the file.
+fn scopes(functions: &Functions, line: u32) -> impl Iterator<Item = (&str, RangeInclusive<u32>)> {
+    functions.all_around(line).chain([("", 1..=u32::MAX)])
+}
+
+/// The sources of each name that some statements import.
+fn sources<'s>(statements: &'s [Statement<'_>], functions: &'s Functions) -> HashMap<ImportedName<'s>, Vec<String>> {
+    let mut sources: HashMap<ImportedName<'_>, Vec<String>> = HashMap::new();
+    for statement in statements.iter().filter(|of| of.is_import()) {
+        let scope = functions.around(*statement.lines.start()).map(|(scope, _)| scope).unwrap_or_default();
+        for (name, source) in imported(statement) {
+            sources.entry(ImportedName { name, scope }).or_default().push(source);
+        }
+    }
+    sources
 }
 
 /// The names that a statement imports, with their sources.

@@ -155,6 +155,36 @@ fn an_import_can_matter_that_takes_a_name_from_elsewhere() {
     assert_eq!(mattering([&texts[0], &texts[1]], [("n.py", class), ("n.py", "")]), [""; 0]);
 }
 
+/// The lines of the statements on both sides that use names which the change imports from elsewhere.
+fn uses(old: &str, new: &str) -> [Vec<u32>; 2] {
+    let mut patch = Patch::default();
+    patch.add(Sides { before: Some("m.py"), after: Some("m.py") }, Sides { before: old, after: new });
+    patch.leave_out_moved();
+    Side::BOTH.map(|side| {
+        let imports = patch.edits.iter().filter(|edit| edit.is_import());
+        let uses = imports.flat_map(|edit| edit.statements.of(side)).filter(|used| used.line.is_none());
+        uses.map(|used| *used.lines.start()).collect()
+    })
+}
+
+#[test]
+fn an_import_from_elsewhere_changes_the_statements_that_use_its_name() {
+    let code = "N(1)\nf(N=1)\nf(\"N\")\nf(x.N)\nN = 1\nf(k=N)\nf(N == 1)\n";
+    let [old, new] = ["a", "b"].map(|module| format!("from {module} import N\n{code}"));
+    assert_eq!(uses(&old, &new), [[2, 7, 8], [2, 7, 8]]);
+    // The names are not known.
+    let star = "from a import *\ny = x * 2\nf(**k)\n";
+    assert_eq!(uses(star, &format!("from b import *\n{star}")), [[0; 0]; 2]);
+    let two = "from a import N\ndef f():\n    N(1)\ndef g():\n    N(2)\n";
+    let within = |import: &str| two.replace("    N(2)", &format!("    {import}\n    N(2)"));
+    let own = within("from b import N");
+    assert_eq!(uses(two, &own), [[5], [6]], "an import within a function");
+    assert_eq!(uses(&own, &within("from c import N")), [[6], [6]]);
+    assert_eq!(uses(&own, &own.replace("from a", "from c")), [[3], [3]], "and one around it");
+    // Another function has no name that one imports.
+    assert_eq!(uses(&own.replace("from a import N\n", ""), &own.replace("from a", "from c")), [[0; 0]; 2]);
+}
+
 /// Time that grows with the square of the functions would be minutes.
 #[test]
 fn files_of_many_functions_are_compared() {
@@ -168,6 +198,10 @@ fn files_of_many_functions_are_compared() {
     patch.add(Sides { before: None, after: Some("b.py") }, Sides { before: "", after: &old });
     patch.leave_out_moved();
     assert_eq!(patch.edits, []);
+    let functions = |name: &str| {
+        (0..5_000).map(|i| format!("def f{i}():\n    from {name} import x\n    return x\n")).collect::<String>()
+    };
+    assert_eq!(uses(&functions("a"), &functions("b"))[1].len(), 5_000);
 }
 
 #[test]

@@ -112,8 +112,7 @@ impl Statement<'_> {
     pub(super) fn text(&self, renamed: Option<&Renames<'_>>) -> String {
         let mut text = String::new();
         for (at, token) in self.tokens.iter().enumerate() {
-            let is_attribute = at > 0 && self.tokens[at - 1] == ".";
-            let may_be_new = !is_attribute && !self.is_in_string(at);
+            let may_be_new = !self.is_attribute(at) && !self.is_in_string(at);
             let old = renamed.filter(|_| may_be_new).and_then(|renamed| renamed.old(token, *self.lines.start()));
             text.push_str(old.unwrap_or(token));
             text.push('\u{1f}');
@@ -123,13 +122,13 @@ impl Statement<'_> {
 
     /// The tokens with one name for all.
     pub(super) fn shape(&self) -> Vec<&str> {
-        let is_attribute = |at: usize| at > 0 && self.tokens[at - 1] == ".";
         let tokens = self.tokens.iter().enumerate();
-        let token = tokens.map(
-            |(at, &token)| {
-                if is_name(token) && !is_attribute(at) && !self.is_in_string(at) { "_" } else { token }
-            },
-        );
+        let token =
+            tokens.map(
+                |(at, &token)| {
+                    if is_name(token) && !self.is_attribute(at) && !self.is_in_string(at) { "_" } else { token }
+                },
+            );
         token.collect()
     }
 
@@ -156,6 +155,18 @@ impl Statement<'_> {
         );
         let end = self.tokens.iter().position(|token| matches!(*token, "=" | "(")).unwrap_or(self.tokens.len());
         &self.tokens[..if is_keyword { 1 } else { end }]
+    }
+
+    /// True if it uses a name: not as an attribute, a keyword argument or a target, or within a string.
+    pub(super) fn uses(&self, name: &str) -> bool {
+        let tokens = &self.tokens;
+        let is_given = |at: usize| tokens.get(at + 1) == Some(&"=") && tokens.get(at + 2) != Some(&"=");
+        let is_other = |at: usize| self.is_attribute(at) || self.is_in_string(at) || is_given(at);
+        is_name(name) && (0..tokens.len()).any(|at| tokens[at] == name && !is_other(at))
+    }
+
+    fn is_attribute(&self, at: usize) -> bool {
+        at > 0 && self.tokens[at - 1] == "."
     }
 
     fn is_in_string(&self, at: usize) -> bool {
@@ -315,7 +326,7 @@ impl<'t> NameLines<'t> {
         let mut names: HashMap<&str, Vec<u32>> = HashMap::new();
         for statement in statements {
             for (at, &token) in statement.tokens.iter().enumerate() {
-                if at == 0 || statement.tokens[at - 1] != "." {
+                if !statement.is_attribute(at) {
                     names.entry(token).or_default().push(*statement.lines.start());
                 }
             }
