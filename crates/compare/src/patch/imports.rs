@@ -1,7 +1,7 @@
 //! Names that an import takes from elsewhere than before.
 
 use std::cell::OnceCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::RangeInclusive;
 
 use ptmem_base::python::Functions;
@@ -32,7 +32,7 @@ pub(super) struct ImportSources<'s, 't> {
     functions: &'s Sides<Functions>,
     /// The lines of each function and class.
     named: &'s Sides<HashMap<&'s str, RangeInclusive<u32>>>,
-    sources: Sides<HashMap<ImportedName<'s>, Vec<String>>>,
+    sources: Sides<HashMap<ImportedName<'s>, BTreeSet<String>>>,
     /// The names of which an import was found that takes them from elsewhere.
     rebound: HashSet<ImportedName<'s>>,
     /// Where each name occurs: most changes do not need it.
@@ -76,16 +76,20 @@ impl<'s, 't> ImportSources<'s, 't> {
     ) -> Option<Rebound> {
         let (scope, lines) = &around[0];
         let own = ImportedName { name, scope };
+        if self.rebound.contains(&own) {
+            return None;
+        }
         // Without an import of its own, a function had the name from around it.
         let mut outward = around.iter().map(|(scope, _)| ImportedName { name, scope });
         let earlier = outward.find_map(|outer| self.sources.before.get(&outer))?;
-        if earlier.iter().any(|before| is_same(before, &after)) || !self.rebound.insert(own) {
+        if earlier.contains(&after) || earlier.iter().any(|before| is_same(before, &after)) {
             return None;
         }
         let source = Sides { before: earlier.first()?.clone(), after };
         let of_file = scope.is_empty().then_some(lines);
         let lines = Sides { before: of_file.or_else(|| self.named.before.get(scope)), after: Some(lines) };
         let uses = Sides::BOTH.map(|&side| lines.of(side).map(|lines| self.uses(side, own, lines)).unwrap_or_default());
+        self.rebound.insert(own);
         Some(Rebound { source, uses })
     }
 
@@ -117,12 +121,15 @@ fn scopes(functions: &Functions, line: u32) -> impl Iterator<Item = (&str, Range
 }
 
 /// The sources of each name that some statements import.
-fn sources<'s>(statements: &'s [Statement<'_>], functions: &'s Functions) -> HashMap<ImportedName<'s>, Vec<String>> {
-    let mut sources: HashMap<ImportedName<'_>, Vec<String>> = HashMap::new();
+fn sources<'s>(
+    statements: &'s [Statement<'_>],
+    functions: &'s Functions,
+) -> HashMap<ImportedName<'s>, BTreeSet<String>> {
+    let mut sources: HashMap<ImportedName<'_>, BTreeSet<String>> = HashMap::new();
     for statement in statements.iter().filter(|of| of.is_import()) {
         let scope = functions.around(*statement.lines.start()).map(|(scope, _)| scope).unwrap_or_default();
         for (name, source) in imported(statement) {
-            sources.entry(ImportedName { name, scope }).or_default().push(source);
+            sources.entry(ImportedName { name, scope }).or_default().insert(source);
         }
     }
     sources

@@ -198,6 +198,9 @@ fn files_of_many_functions_are_compared() {
     patch.add(Sides { before: None, after: Some("b.py") }, Sides { before: "", after: &old });
     patch.leave_out_moved();
     assert_eq!(patch.edits, []);
+    let imports =
+        |name: &str| format!("{}f(x)\n", (0..10_000).map(|i| format!("from {name}{i} import x\n")).collect::<String>());
+    assert_eq!(uses(&imports("a"), &imports("b")), [[10_001], [10_001]]);
     let functions = |name: &str| {
         (0..5_000).map(|i| format!("def f{i}():\n    from {name} import x\n    return x\n")).collect::<String>()
     };
