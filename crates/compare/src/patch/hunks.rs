@@ -19,6 +19,18 @@ pub(super) struct Hunk {
     pub(super) follow: usize,
 }
 
+impl Hunk {
+    /// The part of one side alone. Imports come before the other side; other code comes after it, as only this may be the head of
+    /// the block behind.
+    fn alone(&self, side: Side, are_imports: bool) -> Self {
+        let mut at = self.at.clone();
+        let other = at.of_mut(side.other());
+        let place = if are_imports { other.start } else { other.end };
+        *other = place..place;
+        Self { at, follow: if are_imports { 0 } else { self.follow } }
+    }
+}
+
 /// The statements as texts, those of the after with the names of the before.
 pub(super) fn keys<'t>(statements: &Sides<Vec<Statement<'t>>>, functions: &'t Sides<Functions>) -> Sides<Vec<String>> {
     let plain = statements.map(|all| all.iter().map(|statement| statement.text(None)).collect::<Vec<_>>());
@@ -53,18 +65,13 @@ fn counterparts<'s, 't>(own: Sides<&'s [Statement<'t>]>) -> Vec<StatementPair<'s
 
 /// The functions and classes of a part that only comes or goes, and what is between them.
 fn parts(hunk: Hunk, statements: &Sides<Vec<Statement<'_>>>) -> Vec<Hunk> {
-    // What an import takes the place of is elsewhere now.
+    // Code that an import replaces is likely elsewhere now, so each side is an edit by itself.
     let are_imports = |side: Side| statements.of(side)[hunk.at.of(side).clone()].iter().all(Statement::is_import);
     let side = match (hunk.at.before.len(), hunk.at.after.len()) {
         (0, _) => Side::After,
         (_, 0) => Side::Before,
         _ if are_imports(Side::Before) || are_imports(Side::After) => {
-            let alone = Side::BOTH.map(|side| {
-                let mut at = hunk.at.clone();
-                let other = at.of_mut(side.other());
-                *other = other.start..other.start;
-                Hunk { at, follow: hunk.follow }
-            });
+            let alone = Side::BOTH.map(|side| hunk.alone(side, are_imports(side)));
             return alone.into_iter().flat_map(|hunk| parts(hunk, statements)).collect();
         }
         _ => return vec![hunk],

@@ -71,7 +71,7 @@ fn edits_next_to_each_other_are_told_apart() {
     assert_eq!(edits(CODE, &renamed), ["-3 @torch.no_grad() in f"]);
     let dedented = CODE.replace("    with torch.no_grad():\n", "").replace("        ", "    ");
     let edited = dedented.replace("model(x)", "model(x).double()");
-    // The other statement of the block is none by its indent.
+    // The other statement of the block differs by its indent alone, which is not an edit.
     let two = ["-5 with torch.no_grad(): in f", "+5 out = model(x).double() in f"];
     assert_eq!(edits(CODE, &edited), two);
     assert_eq!(edits(&edited, CODE), ["+5 with torch.no_grad(): in f", "+6 out = model(x) in f"]);
@@ -79,6 +79,24 @@ fn edits_next_to_each_other_are_told_apart() {
     assert_eq!(edits(CODE, &kept), ["+7 keep(out, x) in f", "+8 log = x.mean() in f"]);
     // None of the statements begins as before.
     assert_eq!(edits("a = 1\nb = 2\n", "f(2)\nc = a\nd = 1\n"), ["+1 f(2) in <module>"]);
+}
+
+/// The statements of each edit, by their first lines: its own, and then those whose block changes.
+fn statements(old: &str, new: &str) -> Vec<Sides<Vec<u32>>> {
+    let mut patch = Patch::default();
+    patch.add(Sides { before: Some("m.py"), after: Some("m.py") }, Sides { before: old, after: new });
+    let lines = |edit: &Edit| edit.statements.map(|all| all.iter().map(|of| *of.lines.start()).collect());
+    patch.edits.iter().map(lines).collect()
+}
+
+#[test]
+fn a_block_that_replaces_an_import_has_its_statements() {
+    let imported = CODE.replace("    with torch.no_grad():\n", "    import gc\n").replace("        ", "    ");
+    let import = |lines: [&[u32]; 2]| Sides { before: lines[0].to_vec(), after: lines[1].to_vec() };
+    let added = [import([&[5], &[]]), import([&[6, 7], &[5, 6, 7]])];
+    assert_eq!(statements(&imported, CODE), added);
+    let removed = [import([&[5, 6, 7], &[6, 7]]), import([&[], &[5]])];
+    assert_eq!(statements(CODE, &imported), removed);
 }
 
 #[test]
