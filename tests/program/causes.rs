@@ -461,7 +461,7 @@ fn growth_passes_through_statements_that_use_a_name_imported_from_elsewhere() {
     checkout.write("main.py", text.replace("small", "large").replace("0.1", "0.2"));
     let net = |size: &'static str| [size, "/ci/main.py:main:5"];
     checkout.record(&[(&net("/ci/models/small.py:__init__:3"), 2)], &[(&net("/ci/models/large.py:__init__:3"), 4)]);
-    assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap() => str!["All of the growth at the peak passes through main.py:5, with a name from elsewhere: this change adds `from models.large import Net` (main.py:1). Largest: __init__ (models/large.py:3) (more allocations). The change has other edits that can matter: main.py:4 (now `rate = 0.2`)."]);
+    assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap() => str!["All of the growth at the peak passes through main.py:5, which uses a name that this change imports from elsewhere: it adds `from models.large import Net` (main.py:1). Largest: __init__ (models/large.py:3) (more allocations). The change has other edits that can matter: main.py:4 (now `rate = 0.2`)."]);
 }
 
 /// How the blocks that are twice as large lead to an edit.

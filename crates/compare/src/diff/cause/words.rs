@@ -195,7 +195,10 @@ impl EditEvidence {
         match (self, is_known) {
             (Self::Line, false) if share.is_of_use(edit) => {
                 let (lines, others) = (share.lines(edit), share.other_lines());
-                format!("passes through {lines}{others}, with a name from elsewhere: this change {change} ({place})")
+                format!(
+                    "passes through {lines}, which uses a name that this change imports from elsewhere{others}: it \
+                     {change} ({place})"
+                )
             }
             (Self::Line, false) => {
                 format!("passes through {}, where this change {change}{}", share.lines(edit), share.other_lines())
