@@ -109,26 +109,29 @@ pub(super) fn moves(hunk: &Hunk, keys: &Sides<Vec<String>>, statements: &Sides<V
 }
 
 /// Statements that are equal on both sides, or differ.
-struct Run {
+struct StatementRange {
     at: Sides<Range<usize>>,
     is_equal: bool,
 }
 
-/// The runs of a file. One that only comes or goes begins with the decorators of its function, where a difference may as well
+impl StatementRange {
+    fn new(change: &DiffOp) -> Self {
+        let at = Sides { before: change.old_range(), after: change.new_range() };
+        Self { at, is_equal: matches!(change, DiffOp::Equal { .. }) }
+    }
+}
+
+/// The ranges of a file. One that only comes or goes begins with the decorators of its function, where a difference may as well
 /// end it with equal ones of the next function.
-fn runs(changes: &[DiffOp], statements: &Sides<Vec<Statement<'_>>>) -> Vec<Run> {
-    let run = |change: &DiffOp| Run {
-        at: Sides { before: change.old_range(), after: change.new_range() },
-        is_equal: matches!(change, DiffOp::Equal { .. }),
-    };
-    let mut runs: Vec<Run> = changes.iter().map(run).collect();
-    for at in 1..runs.len().saturating_sub(1) {
-        let [previous, run, next] = &mut runs[at - 1..=at + 1] else { continue };
-        let side = if run.at.before.is_empty() { Side::After } else { Side::Before };
-        if !previous.is_equal || !next.is_equal || !run.at.of(side.other()).is_empty() {
+fn ranges(changes: &[DiffOp], statements: &Sides<Vec<Statement<'_>>>) -> Vec<StatementRange> {
+    let mut ranges: Vec<StatementRange> = changes.iter().map(StatementRange::new).collect();
+    for at in 1..ranges.len().saturating_sub(1) {
+        let [previous, own, next] = &mut ranges[at - 1..=at + 1] else { continue };
+        let side = if own.at.before.is_empty() { Side::After } else { Side::Before };
+        if !previous.is_equal || !next.is_equal || !own.at.of(side.other()).is_empty() {
             continue;
         }
-        let (range, all) = (run.at.of(side), statements.of(side));
+        let (range, all) = (own.at.of(side), statements.of(side));
         let is_next = |back: &usize| {
             let [first, last] = [range.start, range.end].map(|end| &all[end - 1 - back]);
             last.is_decorator() && (first.indent, &first.tokens) == (last.indent, &last.tokens)
@@ -136,30 +139,30 @@ fn runs(changes: &[DiffOp], statements: &Sides<Vec<Statement<'_>>>) -> Vec<Run> 
         let shift = (0..previous.at.of(side).len()).take_while(is_next).count();
         for side in Side::BOTH {
             previous.at.of_mut(side).end -= shift;
-            let range = run.at.of_mut(side);
+            let range = own.at.of_mut(side);
             *range = range.start - shift..range.end - shift;
             next.at.of_mut(side).start -= shift;
         }
     }
-    runs
+    ranges
 }
 
-/// The parts of a run that differs: the statements that only come or go, and those between them, which begin as before. Undivided
+/// The parts of a range that differs: the statements that only come or go, and those between them, which begin as before. Undivided
 /// where these are not all.
-fn divided(run: Run, statements: &Sides<Vec<Statement<'_>>>) -> Vec<Run> {
-    let own = Sides::BOTH.map(|&side| &statements.of(side)[run.at.of(side).clone()]);
-    if run.is_equal || own.before.len() + own.after.len() > MOST_ALIGNED {
-        return vec![run];
+fn divided(range: StatementRange, statements: &Sides<Vec<Statement<'_>>>) -> Vec<StatementRange> {
+    let own = Sides::BOTH.map(|&side| &statements.of(side)[range.at.of(side).clone()]);
+    if range.is_equal || own.before.len() + own.after.len() > MOST_ALIGNED {
+        return vec![range];
     }
     let beginnings = own.map(|all| all.iter().map(Statement::beginning).collect::<Vec<_>>());
     let changes = difference(beginnings.map(Vec::as_slice));
     let has = |tag: DiffTag| changes.iter().any(|change| change.tag() == tag);
     if !has(DiffTag::Equal) || has(DiffTag::Replace) {
-        return vec![run];
+        return vec![range];
     }
     let parts = changes.iter().map(|change| {
-        let at = Sides { before: change.old_range(), after: change.new_range() }.zip(run.at.map(|at| at.start));
-        Run { at: at.map(|(range, start)| start + range.start..start + range.end), is_equal: false }
+        let at = Sides { before: change.old_range(), after: change.new_range() }.zip(range.at.map(|at| at.start));
+        StatementRange { at: at.map(|(own, start)| start + own.start..start + own.end), is_equal: false }
     });
     parts.collect()
 }
@@ -169,7 +172,9 @@ pub(super) fn hunks(changes: &[DiffOp], statements: &Sides<Vec<Statement<'_>>>) 
     let mut hunks: Vec<Hunk> = Vec::new();
     // The part with the head of a block that comes or goes, as long as the statements behind it are indented anew.
     let mut head: Option<usize> = None;
-    for Run { at, is_equal } in runs(changes, statements).into_iter().flat_map(|run| divided(run, statements)) {
+    for StatementRange { at, is_equal } in
+        ranges(changes, statements).into_iter().flat_map(|range| divided(range, statements))
+    {
         let length = at.before.len().min(at.after.len());
         let shift = |by: usize| {
             let [from, to] = [&statements.before[at.before.start + by], &statements.after[at.after.start + by]];
