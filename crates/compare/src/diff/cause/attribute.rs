@@ -119,12 +119,12 @@ fn causes(device: &mut DeviceDiff, profiles: &Sides<Profile>, change: ChangeEdit
 /// The edit that every stack of a row passes through.
 fn through_all(row: &Row, marks: &Marks<'_>) -> Option<usize> {
     let stacks = row.members.iter().filter_map(|pair| Some(pair.after?.stack));
-    let mut edits = stacks.map(|stack| marks.line(stack).map(|way| way.edit).or_else(|| marks.scope(stack)));
+    let mut edits = stacks.map(|stack| marks.edit(stack));
     let first = edits.next()??;
     edits.all(|edit| edit == Some(first)).then_some(first)
 }
 
-/// What the growth of a figure is divided by.
+/// The growth of a figure that is divided, and the edits that it is divided among.
 #[derive(Clone, Copy)]
 struct GrowthParts<'s, 'p> {
     device: &'s DeviceDiff,
@@ -153,9 +153,7 @@ impl GrowthParts<'_, '_> {
                 (RowKind::PeakElsewhere, _) => cause.elsewhere += bytes,
                 (_, ..0) => {
                     cause.shrunk += bytes;
-                    let stack = row.stack.before;
-                    let line = stack.and_then(|stack| marks.before.line(stack)).map(|way| way.edit);
-                    let edit = line.or_else(|| stack.and_then(|stack| marks.before.scope(stack)));
+                    let edit = row.stack.before.and_then(|stack| marks.before.edit(stack));
                     edit.into_iter().for_each(|edit| *shrunk.entry(edit).or_default() += bytes);
                 }
                 (_, 0) => {}
@@ -210,7 +208,7 @@ impl GrowthParts<'_, '_> {
         let of_ratio = of_ratios(edits, of_numbers, &ratios).map(|edit| WayToEdit::new(edit, EditEvidence::Ratio));
         let of = |stack: StackId| {
             let line = marks.after.line(stack);
-            // What a package allocated as before is not kept by it.
+            // A package does not keep blocks that it also allocated before.
             let own = line.filter(|way| way.how == EditEvidence::Line || !is_kept);
             own.or(kept.map(|edit| WayToEdit::new(edit, EditEvidence::Kept)))
                 .or(line)

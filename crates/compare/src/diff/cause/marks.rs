@@ -16,9 +16,9 @@ use crate::patch::{Edit, EditKind, Patch};
 /// The edits of a frame, as indices.
 #[derive(Debug, Clone, Copy, Default)]
 struct FrameEdits {
-    /// Of its line, or of its package.
+    /// The edit of its line or package.
     line: Option<WayToEdit>,
-    /// Of the function or class around it.
+    /// The edit of the function or class around it.
     scope: Option<usize>,
 }
 
@@ -76,6 +76,11 @@ impl<'p> Marks<'p> {
     /// The innermost edited function or class that it passes through.
     pub(super) fn scope(&self, stack: StackId) -> Option<usize> {
         self.code.python(stack).find_map(|frame| self.of[frame.index()].scope)
+    }
+
+    /// The innermost edited line or package that a stack passes through, or else the innermost edited function or class.
+    pub(super) fn edit(&self, stack: StackId) -> Option<usize> {
+        self.line(stack).map(|way| way.edit).or_else(|| self.scope(stack))
     }
 
     /// The innermost edit which may keep something whose line, package, function or class it passes through, or else the innermost
