@@ -148,7 +148,7 @@ fn imported<'t>(statement: &Statement<'t>) -> Vec<(&'t str, String)> {
     for item in items.filter(|item| !item.is_empty()) {
         names.push(match item.iter().position(|token| *token == "as") {
             Some(at) => (item[item.len() - 1], format!("{module}{}", item[..at].concat())),
-            // Of a module within packages, this binds the outermost one.
+            // An import of a module within packages binds the outermost one.
             None => (item[0], format!("{module}{}", item[0])),
         });
     }

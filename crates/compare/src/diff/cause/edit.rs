@@ -23,18 +23,18 @@ impl Edit {
             || parts.any(|folder| matches!(folder, "tests" | "test"))
     }
 
+    /// True if its text is not known: it is a package, or a file as a whole.
+    pub(super) fn is_unread(&self) -> bool {
+        self.package().is_some() || self.whole_file().is_some()
+    }
+
     /// True if its text puts something somewhere, or no longer removes it or its graph.
     pub(super) fn may_keep(&self) -> bool {
         let texts_may = Side::BOTH.into_iter().any(|side| self.text_may_keep(side));
         self.kind == EditKind::Code && (texts_may || self.is_of_gradients() || self.removes(&[".detach()"]))
     }
 
-    /// True if its text is not known: it is a package, or a file as a whole.
-    pub(super) fn is_unread(&self) -> bool {
-        self.package().is_some() || self.whole_file().is_some()
-    }
-
-    /// The same of its text on one side.
+    /// True if its text on one side puts something somewhere or removes it.
     fn text_may_keep(&self, side: Side) -> bool {
         const WORDS: [&str; 16] = [
             "append",
