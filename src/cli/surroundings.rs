@@ -78,7 +78,8 @@ fn approval_in(event: &Value, label: &str) -> Option<Approval> {
     }
     let was_set_now = event["action"] == "labeled" && event["label"]["name"].as_str() == Some(label);
     let sender = event.pointer("/sender/login").and_then(Value::as_str);
-    Some(Approval { label: label.to_owned(), by: sender.filter(|_| was_set_now).map(str::to_owned) })
+    let by = sender.filter(|_| was_set_now).map(str::to_owned);
+    Some(Approval { label: label.to_owned(), by, passes: true })
 }
 
 #[cfg(test)]

@@ -477,6 +477,38 @@ fn a_label_approves_nothing_where_another_gate_fails() {
 }
 
 #[test]
+fn an_approval_says_whether_other_gates_fail() {
+    let checkout = Checkout::new("before.pkl");
+    for name in ["before.pkl", "after.pkl"] {
+        fs::copy(fixtures().join(name), checkout.root().join(name)).unwrap();
+    }
+    let base = git(&checkout.root(), &["rev-parse", "HEAD"]);
+    let mut said = String::new();
+    for most in ["1GiB", "1MiB"] {
+        let night = format!("[gate.night]\nsnapshot = \"after.pkl\"\nmax = {{ peak = \"{most}\" }}\n");
+        checkout.write("ptmem.toml", &format!("[gate.a]\nbefore = \"before.pkl\"\nafter = \"after.pkl\"\n{night}"));
+        let event = pull_request(&base, &["wanted"]);
+        let (output, folder) = checkout.job("pull_request", &event, &["--approve-label", "wanted"]);
+        let printed = text(&output.stdout);
+        let comment = read(&folder.join("comment.md"));
+        let lines = printed.lines().chain(comment.lines());
+        let last = printed.lines().last();
+        for line in lines.filter(|line| line.contains(" label ")).chain(last) {
+            said += &format!("{line}\n");
+        }
+    }
+    assert_reads!(said => str![[r#"
+The change is approved by the label wanted on the pull request, which was set before this run: the step passes
+FAIL a: peak grew 53.80 MiB (+19.2 %), allowed 5 %, most by attention (model.py:40) aten::_softmax (+53.74 MiB) (approved by the label wanted)
+☑️ The change is approved by the label wanted on the pull request, which was set before this run: the step passes
+FAIL a: peak grew 53.80 MiB (+19.2 %), allowed 5 %, most by attention (model.py:40) aten::_softmax (+53.74 MiB) (approved by the label wanted)
+The change is approved by the label wanted on the pull request, which was set before this run; other gates do not pass
+☑️ The change is approved by the label wanted on the pull request, which was set before this run; other gates do not pass
+FAIL night: peak is 333.95 MiB, allowed 1.00 MiB
+"#]]);
+}
+
+#[test]
 fn recorded_code_cannot_set_the_label() {
     let checkout = Checkout::new("before.pkl");
     let base = git(&checkout.root(), &["rev-parse", "HEAD"]);

@@ -50,15 +50,18 @@ pub struct Approval {
     pub label: String,
     /// The account that set it; `None` if another event started the run.
     pub by: Option<String>,
+    /// Whether the step passes: it does unless another gate fails without approval.
+    pub passes: bool,
 }
 
 impl fmt::Display for Approval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "The change is approved by the label {} on the pull request", self.label)?;
         match &self.by {
-            Some(by) => write!(f, ", which @{by} set: the step passes"),
-            None => f.write_str(", which was set before this run: the step passes"),
+            Some(by) => write!(f, ", which @{by} set")?,
+            None => f.write_str(", which was set before this run")?,
         }
+        f.write_str(if self.passes { ": the step passes" } else { "; other gates do not pass" })
     }
 }
 

@@ -70,7 +70,7 @@ impl Outputs {
         self.changed |= has("changed");
         self.announce |= has("announce");
         self.approved |= result.is_approved;
-        self.fails |= !result.is_approved && result.verdict != Verdict::Pass;
+        self.fails |= result.fails();
         if self.worst.is_none_or(|worst| result.verdict > worst) {
             self.worst = Some(result.verdict);
             self.lines = lines;

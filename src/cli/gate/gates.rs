@@ -369,13 +369,15 @@ impl Gates<'_> {
         let commands = leaves.filter_map(|comparison| accepting(comparison, self.arguments)).collect();
         let acceptance = self.loaded.acceptance()?.map(|of| Acceptance {
             commands,
-            label: self.approve_label().map(str::to_owned),
+            // A label that is set already would change nothing.
+            label: self.approve_label().filter(|_| facts.approval.is_none()).map(str::to_owned),
             ..of
         });
         let options = RenderOptions { acceptance, ..report_options(&self.arguments.view, self.output) };
         let compared = compared.as_ref().map(|gate| GateResult::compared(gate, &options, facts.approval.as_ref()));
         let alone = alone.iter().map(|one| one.judged(&options, facts.approval.as_ref()));
         let mut results: Vec<GateResult<'_>> = compared.into_iter().chain(alone).collect();
+        results::note_failures(&mut results);
         results::write(&mut results, &self.place, &self.arguments.view, self.output)?;
         if let Some(folder) = self.folder {
             folder.write(&results, &facts.edited, &self.place, &self.arguments.view)?;

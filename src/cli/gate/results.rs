@@ -120,6 +120,21 @@ impl<'g> GateResult<'g> {
     }
 }
 
+impl GateResult<'_> {
+    /// Whether it keeps the run from passing.
+    pub(super) fn fails(&self) -> bool {
+        self.verdict != Verdict::Pass && !self.is_approved
+    }
+}
+
+/// Lets the text of an approval say whether other results still fail.
+pub(super) fn note_failures(results: &mut [GateResult<'_>]) {
+    let passes = !results.iter().any(GateResult::fails);
+    for approval in results.iter_mut().filter_map(|result| result.options.approval.as_mut()) {
+        approval.passes = passes;
+    }
+}
+
 impl SingleGate {
     /// Adds a remark that concerns all of the run.
     pub(super) fn remark(&mut self, remark: Option<Diagnostic>) {
@@ -195,9 +210,12 @@ fn print(results: &[GateResult<'_>], view: &ViewArguments, output: &Output) -> R
 
 /// The verdict on all results, in one line, with the gate that decides it.
 fn overall(results: &[GateResult<'_>]) -> String {
-    let Some(worst) = results.iter().rev().max_by_key(|result| result.verdict) else { return String::new() };
+    let by_weight = |result: &&GateResult<'_>| (result.fails(), result.verdict);
+    let Some(worst) = results.iter().rev().max_by_key(by_weight) else { return String::new() };
     let name = worst.name.map(|name| format!("{name}: ")).unwrap_or_default();
-    format!("\n{} {name}{}\n", worst.verdict.word(), worst.headline.in_full())
+    let approval = worst.options.approval.as_ref().filter(|_| worst.is_approved);
+    let approved = approval.map(|by| format!(" (approved by the label {})", by.label)).unwrap_or_default();
+    format!("\n{} {name}{}{approved}\n", worst.verdict.word(), worst.headline.in_full())
 }
 
 /// Prints the reports of several results as one document.
