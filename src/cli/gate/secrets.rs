@@ -28,7 +28,8 @@ impl Secrets {
     fn of(values: impl Iterator<Item = String>) -> Self {
         let mut secrets: Vec<String> =
             values.flat_map(|value| value.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
-        secrets.retain(|secret| secret.len() >= SHORTEST);
+        // A number is a setting, and masking it would break the figures of JSON.
+        secrets.retain(|secret| secret.len() >= SHORTEST && !secret.bytes().all(|byte| byte.is_ascii_digit()));
         // The longest first: one may be part of another.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         secrets.dedup();
@@ -95,7 +96,8 @@ mod tests {
 
     #[test]
     fn secrets_are_masked_in_every_form() {
-        let secrets = Secrets::of(["short".to_owned(), "s3cr<t&/+`x`\nsecond line".to_owned()].into_iter());
+        let values = ["short", "s3cr<t&/+`x`\nsecond line", "350167552"];
+        let secrets = Secrets::of(values.map(str::to_owned).into_iter());
         for text in [
             "s3cr<t&/+`x`",
             "s3cr&lt;t&amp;/+&#96;x&#96;",
@@ -107,5 +109,6 @@ mod tests {
             assert_eq!(secrets.mask(&format!("a {text} b, short")), "a *** b, short", "{text}");
         }
         assert_eq!(secrets.mask("s3cr<t"), "s3cr<t");
+        assert_eq!(secrets.mask("{\"peak\": 350167552}"), "{\"peak\": 350167552}");
     }
 }
