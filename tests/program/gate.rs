@@ -556,6 +556,9 @@ fn secrets_of_a_job_are_in_none_of_its_files() {
         assert!(!text.contains("hunter2-hunter2") && !text.contains("hunter2-"), "{}", entry.path().display());
     }
     assert!(read(&folder.join("outputs.txt")).starts_with("verdict=error\nexit-code=2\n"));
+    // On GitLab, standard error is a public log.
+    let error = text(&output.stderr);
+    assert!(error.contains(&format!("{padding}***")) && !error.contains("hunter2"), "{error}");
 }
 
 #[test]

@@ -104,7 +104,12 @@ impl CiFolder {
         Ok(folder)
     }
 
-    /// An output whose reports have no secrets, either.
+    /// The text of an error without secrets: standard error is the log of a job.
+    pub(super) fn masked_error(&self, error: &Error) -> Error {
+        Error::msg(self.secrets.mask(&errors::explained(error)))
+    }
+
+    /// An output that masks secrets.
     pub(super) fn masked(&self, output: &Output) -> Output {
         let secrets = self.secrets.clone();
         output.masked(move |text| secrets.mask(text))

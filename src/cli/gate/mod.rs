@@ -41,10 +41,13 @@ pub(super) fn run(arguments: &GateArguments, output: &Output) -> Result<ExitCode
         Some(head) => answer_at(head, arguments, folder.as_ref(), output),
         None => answer(StartFolder::here(), None, arguments, folder.as_ref(), output),
     };
-    if let (Some(folder), Err(error)) = (&folder, &answer) {
-        folder.could_not_run(error)?;
+    match (&folder, answer) {
+        (Some(folder), Err(error)) => {
+            folder.could_not_run(&error)?;
+            Err(folder.masked_error(&error))
+        }
+        (_, answer) => answer,
     }
-    answer
 }
 
 /// Judges the checkout around a place. Whoever made that checkout holds the recorder.
