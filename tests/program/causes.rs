@@ -576,13 +576,12 @@ fn a_bisection_proves_the_edit_by_a_recording_without_it() {
     }
 }
 
-/// An archive cannot be put back line by line.
-#[test]
-fn a_bisection_ends_with_an_edit_that_is_a_file_as_a_whole() {
+/// The report of a bisection whose answer changes one file, from the first content to the second, and grows by that.
+fn bisected_file(name: &str, contents: [&[u8]; 2]) -> String {
     let checkout = Checkout::new("m.py");
-    for content in [&b"\xff old"[..], b"\xff new"] {
-        checkout.write("libs.zip", content);
-        checkout.git(&["add", "libs.zip"]);
+    for content in contents {
+        checkout.write(name, content);
+        checkout.git(&["add", name]);
         checkout.git(&["branch", "--force", "main"]);
         checkout.commit("libraries");
     }
@@ -590,14 +589,28 @@ fn a_bisection_ends_with_an_edit_that_is_a_file_as_a_whole() {
         fs::write(checkout.path().join(name), program(story)).unwrap();
     }
     let [before, after] = ["before.pkl", "after.pkl"].map(|name| checkout.path().join(name).display().to_string());
-    let story = format!("grep -q new libs.zip && exec cp {after} $PTMEM_SNAPSHOT; cp {before} $PTMEM_SNAPSHOT");
+    let story = format!("grep -q new {name} && exec cp {after} $PTMEM_SNAPSHOT; cp {before} $PTMEM_SNAPSHOT");
     let mut command = checkout.command();
     command.env("XDG_CACHE_HOME", checkout.path().join(".git/cache"));
     command.args(["bisect", "main..change", "--max-growth", "0", "--steps", "none", "--", "sh", "-c", &story]);
     let output = command.output().unwrap();
     let report = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{report}{}", text(&output.stderr));
+    report
+}
+
+/// An archive is not text that could be put back.
+#[test]
+fn a_bisection_ends_with_an_edit_that_is_an_archive() {
+    let report = bisected_file("libs.zip", [b"\xff old", b"\xff new"]);
     assert!(report.contains("libs.zip (changed) (inferred)") && !report.contains("recorded without"), "{report}");
+}
+
+#[test]
+fn a_bisection_proves_an_edit_that_is_a_file_as_a_whole() {
+    let report = bisected_file("size.csv", [b"old\n", b"new\n"]);
+    let expected = "; recorded without the edit of size.csv, it is within the limits: this edit causes the regression";
+    assert!(report.contains(expected), "{report}");
 }
 
 /// A block of the edited line in a segment of its own, which the allocator splits only where the rest is large.

@@ -66,6 +66,9 @@ impl Edit {
     /// The text of its file after the change, but without it. `None` where lines that differ belong to other edits, too.
     #[must_use]
     pub fn undone(&self, texts: Sides<&str>) -> Option<String> {
+        if self.whole_file().is_some() {
+            return Some(texts.before.to_owned());
+        }
         let Sides { before, after } = texts.map(|text| text.split_inclusive('\n').collect::<Vec<_>>());
         let line = self.line.map(|line| line.as_ref().map(|(line, _)| *line as usize - 1));
         let is_own = |op: &&DiffOp| {

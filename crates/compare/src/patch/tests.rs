@@ -264,6 +264,9 @@ fn an_edit_is_undone_alone() {
     patch.add_configuration(paths, Sides { before: "a: 1\nb: 1\n", after: "a: 2\nb: 1\n" });
     let undone = patch.edits[2].undone(Sides { before: "a: 1\nb: 1\n", after: "a: 2\nb: 1\n" });
     assert_eq!(undone.as_deref(), Some("a: 1\nb: 1\n"));
+    // A file whose lines are not read.
+    let undone = Edit::of_whole(paths).undone(Sides { before: "1", after: "2" });
+    assert_eq!(undone.as_deref(), Some("1"));
 }
 
 /// Time that grows with the square of the files would be minutes.
