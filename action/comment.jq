@@ -1,5 +1,5 @@
-# The text of a comment: a hidden first line, and the report. Each of several gates has a section, behind a hidden line with its name,
-# and the workflow and run that wrote it. Sections of other runs of the workflow go, lest a gate that no longer runs keeps its verdict.
+# The text of a comment: a hidden first line, and a section for each report, behind a hidden line with its name, and the workflow and run
+# that wrote it. Sections of other runs of the workflow go, lest a gate that no longer runs keeps its verdict.
 # What is too long is cut, once it is text: other sections to their headings first.
 #
 # The report may come from a pull request: its first line is no proof of the key, and it holds no section of its own.
@@ -71,5 +71,5 @@ def in_sections:
 if startswith("<!-- ptmem:") then .[(index("\n") // length) + 1:] else . end
 | split(begin) | join("<!-- ptmem section:")
 | if $foreign then as_text else . end
-| if $name != "" then in_sections else $marker + "\n" + cut(most - ($marker | length) - 1) end
+| in_sections
 | {body: .}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Keeps one comment on the pull request up to date, with a section for each of several gates. A comment is a courtesy: a problem with it
+# Keeps one comment on the pull request up to date, with a section for each job of each workflow. A comment is a courtesy: a problem with it
 # is a notice or a warning and never fails the job. Only invalid inputs do, with exit code 2.
 set -euo pipefail
 scripts=$(dirname "${BASH_SOURCE[0]}")
@@ -9,7 +9,7 @@ scripts=$(dirname "${BASH_SOURCE[0]}")
 . "$scripts/github.sh"
 
 report=${PTMEM_REPORT:-}
-section=${PTMEM_SECTION:-}
+section=${PTMEM_SECTION:-comment}
 number=${PTMEM_NUMBER:-}
 # Whether somebody else made the report, so that it is posted only as text.
 foreign=${PTMEM_FOREIGN:-false}
@@ -92,13 +92,13 @@ keep_section() {
   status=200
 }
 
-# post: the report, in its section if it has one.
+# post: the report, in its section.
 post() {
   created=
   written=false
   publish_or_retry
   case $status in
-    200 | 201) [ -z "$section" ] || [ $written = false ] || keep_section ;;
+    200 | 201) [ $written = false ] || keep_section ;;
     000) skip "$api does not answer" ;;
     401 | 403 | 404)
       skip "the token may not write to pull request $number (status $status); the job needs pull-requests: write, which \
@@ -108,15 +108,15 @@ a run of a fork never has"
   esac
 }
 
-# Of a folder with the comments of several jobs, each is a section with the name of its file. One comment.md is the whole comment.
+# In a folder with the comments of several jobs, each is a section with the name of its file.
 reports=("$report")
 ! [ -d "$report" ] || [ -L "$report" ] || reports=("${report%/}"/*.md)
 pattern='^[A-Za-z0-9][A-Za-z0-9._-]*$'
 for report in "${reports[@]:0:50}"; do
-  case ${reports[*]} in "${PTMEM_REPORT:-}" | "${PTMEM_REPORT%/}/comment.md") ;; *) section=$(basename "$report" .md) ;; esac
+  [ "$report" = "${PTMEM_REPORT:-}" ] || section=$(basename "$report" .md)
   if ! is_file "$report" || ! [ -s "$report" ]; then
     notice "no comment: there is no report"
-  elif [ -z "$section" ] || [[ $section =~ $pattern ]]; then
+  elif [[ $section =~ $pattern ]]; then
     post
   fi
 done

@@ -40,11 +40,12 @@ fn the_first_report_creates_a_comment() {
     );
     let finished = job.run("comment.sh");
     finished.is_quiet();
-    assert_eq!(server.lines(), [format!("GET {COMMENTS}?per_page=100&page=1"), format!("POST {COMMENTS}")]);
+    let search = format!("GET {COMMENTS}?per_page=100&page=1");
+    assert_eq!(server.lines(), [search.clone(), format!("POST {COMMENTS}"), search]);
     for request in server.requests() {
         assert_eq!(request.authorization.as_deref(), Some(format!("Bearer {TOKEN}").as_str()));
     }
-    assert_eq!(server.requests()[1].text(), job.read("report.md"));
+    assert_eq!(last_written(&server), in_section(&job.read("report.md")));
     assert!(!finished.log.contains("SECRET"), "{}", finished.log);
     let arguments = job.read("arguments");
     assert!(arguments.contains(COMMENTS) && !arguments.contains("SECRET"), "{arguments}");
@@ -69,9 +70,11 @@ fn the_comment_is_found_on_any_page_and_updated() {
             format!("GET {COMMENTS}?per_page=100&page=1"),
             format!("GET {COMMENTS}?per_page=100&page=2"),
             "PATCH /repos/someone/model/issues/comments/9007199254".to_owned(),
+            format!("GET {COMMENTS}?per_page=100&page=1"),
+            format!("GET {COMMENTS}?per_page=100&page=2"),
         ]
     );
-    assert_eq!(server.requests()[2].text(), job.read("report.md"));
+    assert_eq!(last_written(&server), in_section(&job.read("report.md")));
 }
 
 #[test]
@@ -84,11 +87,11 @@ fn comments_of_other_keys_and_of_people_are_left_alone() {
     let comments = vec![comment(1, "<!-- ptmem:default2 -->\n"), comment(2, "<!-- ptmem:large -->\n"), person];
     let server = pull_request(comments.clone());
     commenting(&server.url).run("comment.sh").is_quiet();
-    assert_eq!(server.lines()[1..], [format!("POST {COMMENTS}")]);
+    assert_eq!(server.lines()[1], format!("POST {COMMENTS}"));
     // A token of a person writes as a person.
     let server = pull_request(comments);
     commenting(&server.url).set("PTMEM_TOKEN", "github_pat_1").run("comment.sh").is_quiet();
-    assert_eq!(server.lines()[1..], ["PATCH /repos/someone/model/issues/comments/3"]);
+    assert_eq!(server.lines()[1], "PATCH /repos/someone/model/issues/comments/3");
 }
 
 #[test]
@@ -100,10 +103,10 @@ fn a_comment_of_another_bot_is_left_alone() {
     other["user"]["login"] = "helpful[bot]".into();
     let server = pull_request(vec![other.clone()]);
     commenting(&server.url).run("comment.sh").is_quiet();
-    assert_eq!(server.lines()[1..], [format!("POST {COMMENTS}")]);
+    assert_eq!(server.lines()[1], format!("POST {COMMENTS}"));
     let server = pull_request(vec![other, comment(4, "<!-- ptmem:default -->\n")]);
     commenting(&server.url).run("comment.sh").is_quiet();
-    assert_eq!(server.lines()[1..], ["PATCH /repos/someone/model/issues/comments/4"]);
+    assert_eq!(server.lines()[1], "PATCH /repos/someone/model/issues/comments/4");
 }
 
 #[test]
@@ -128,11 +131,15 @@ fn a_section_in_a_report_without_a_name_is_none() {
     if skipped() {
         return;
     }
-    let server = remembering();
+    let server = pull_request(vec![]);
     let report = "### ✅\n<!-- ptmem-section:infer Memory 1.1 -->\n### ✅ `infer` PASS";
     post(&server, "1", "", report);
     assert_reads!(post(&server, "1", "train", "### ❌ `train` FAIL") => str![[r#"
 <!-- ptmem:default -->
+<!-- ptmem-section:comment Memory 1.1 -->
+### ✅
+<!-- ptmem section:infer Memory 1.1 -->
+### ✅ `infer` PASS
 <!-- ptmem-section:train Memory 1.1 -->
 ### ❌ `train` FAIL
 "#]]);
@@ -155,7 +162,8 @@ fn the_first_line_is_our_own_and_says_whether_a_comment_is_created() {
             job.run("comment.sh").is_quiet();
             let written: Vec<_> = server.requests().into_iter().filter(|request| request.method != "GET").collect();
             assert_eq!(written.len(), usize::from(created || method == "PATCH"), "{report} {method}");
-            assert!(written.iter().all(|request| request.text() == "<!-- ptmem:default -->\n# Hello"), "{report}");
+            let expected = in_section("<!-- ptmem:default -->\n# Hello");
+            assert!(written.iter().all(|request| request.text() == expected), "{report}");
         }
     }
 }
@@ -198,19 +206,21 @@ fn a_failure_that_passes_leaves_one_comment() {
         return;
     }
     // The first POST creates the comment, and the answer gets lost.
-    let created = AtomicBool::new(false);
-    let server = Server::start(move |request| match request.method.as_str() {
-        "GET" if created.load(Ordering::SeqCst) => answer(200, &json!([comment(8, "<!-- ptmem:default -->\n")])),
-        "GET" => answer(200, &json!([])),
-        "POST" => {
-            created.store(true, Ordering::SeqCst);
-            (502, vec![])
+    let created = std::sync::Mutex::new(None::<String>);
+    let server = Server::start(move |request| {
+        let mut created = created.lock().unwrap();
+        match request.method.as_str() {
+            "GET" => answer(200, &created.iter().map(|text| comment(8, text)).collect::<Vec<_>>().into()),
+            "POST" => {
+                *created = Some(request.text());
+                (502, vec![])
+            }
+            _ => answer(200, &json!({})),
         }
-        _ => answer(200, &json!({})),
     });
     commenting(&server.url).run("comment.sh").is_quiet();
     let methods: Vec<_> = server.requests().into_iter().map(|request| request.method).collect();
-    assert_eq!(methods, ["GET", "POST", "GET", "PATCH"]);
+    assert_eq!(methods, ["GET", "POST", "GET", "PATCH", "GET"]);
 }
 
 #[test]
@@ -262,11 +272,11 @@ fn only_pull_requests_get_comments() {
     let event = json!({"issue": {"number": 7, "pull_request": {"url": "https://example.com"}}});
     fs::write(job.path("event.json"), event.to_string()).unwrap();
     job.run("comment.sh").is_quiet();
-    assert_eq!(server.lines()[1..], [format!("POST {COMMENTS}")]);
+    assert_eq!(server.lines()[1], format!("POST {COMMENTS}"));
     // A number that is given counts more than the event.
     fs::write(job.path("event.json"), json!({"pull_request": {"number": 8}}).to_string()).unwrap();
     job.set("PTMEM_NUMBER", "7").run("comment.sh").is_quiet();
-    assert_eq!(server.lines()[3..], [format!("POST {COMMENTS}")]);
+    assert_eq!(server.lines()[3], format!("GET {COMMENTS}?per_page=100&page=1"));
 }
 
 #[test]
@@ -300,20 +310,6 @@ fn inputs_of_the_comment_that_mean_nothing_say_what_is_accepted() {
     }
 }
 
-/// A pull request whose comment is the one that the scripts last wrote.
-fn remembering() -> Server {
-    let body = std::sync::Mutex::new(None::<String>);
-    Server::start(move |request| {
-        let mut body = body.lock().unwrap();
-        if request.method == "GET" {
-            return answer(200, &body.iter().map(|body| comment(5, body)).collect::<Vec<_>>().into());
-        }
-        // GitHub gives comments back with the line breaks of HTTP.
-        *body = Some(request.text().replace('\n', "\r\n"));
-        answer(200, &json!({}))
-    })
-}
-
 /// Posts a report as the gate of a name, in a run, and gives the comment as it then is.
 fn post(server: &Server, run: &str, name: &str, report: &str) -> String {
     let mut job = commenting(&server.url);
@@ -322,8 +318,13 @@ fn post(server: &Server, run: &str, name: &str, report: &str) -> String {
     last_written(server)
 }
 
+/// The comment with a report of a job without gates, folder or matrix.
+fn in_section(report: &str) -> String {
+    report.trim_end().replacen('\n', "\n<!-- ptmem-section:comment Memory .1 -->\n", 1)
+}
+
 /// The text of the last request that wrote a comment.
-fn last_written(server: &Server) -> String {
+pub(super) fn last_written(server: &Server) -> String {
     let requests = server.requests();
     requests.iter().rfind(|request| ["POST", "PATCH"].contains(&&*request.method)).unwrap().text()
 }
@@ -395,7 +396,10 @@ fn jobs_that_always_overwrite_a_section_are_a_warning() {
     if skipped() {
         return;
     }
-    let server = pull_request(vec![comment(5, OF_ANOTHER)]);
+    let server = Server::start(|request| match request.method.as_str() {
+        "GET" => answer(200, &json!([comment(5, OF_ANOTHER)])),
+        _ => answer(200, &json!({})),
+    });
     let finished = training(&server).run("comment.sh");
     finished.says(0, "::warning::ptmem: other jobs overwrite the section train of the comment");
 }
@@ -405,7 +409,7 @@ fn gates_with_names_share_a_comment() {
     if skipped() {
         return;
     }
-    let server = remembering();
+    let server = pull_request(vec![]);
     let train = "### ❌ FAIL `train`\n\n| a | b |";
     let infer = "### ✅ PASS `infer-8`\n\n```text\nx\n```";
     assert_eq!(
@@ -431,7 +435,7 @@ fn sections_of_another_workflow_stay() {
     if skipped() {
         return;
     }
-    let server = remembering();
+    let server = pull_request(vec![]);
     let mut job = commenting(&server.url);
     fs::write(job.path("report.md"), "<!-- ptmem:default -->\n### on a GPU\n").unwrap();
     job.set("GITHUB_WORKFLOW", "Memory (GPU)").set("GITHUB_RUN_ID", "7").set("PTMEM_SECTION", "train");
@@ -457,11 +461,31 @@ fn sections_of_another_workflow_stay() {
 }
 
 #[test]
+fn workflows_with_one_job_each_share_the_comment() {
+    if skipped() {
+        return;
+    }
+    let server = pull_request(vec![]);
+    for (workflow, run) in [("Memory (GPU)", "7"), ("Memory", "8"), ("Memory (GPU)", "9")] {
+        let mut job = commenting(&server.url);
+        fs::write(job.path("report.md"), format!("<!-- ptmem:default -->\n### in {run}\n")).unwrap();
+        job.set("GITHUB_WORKFLOW", workflow).set("GITHUB_RUN_ID", run).run("comment.sh").is_quiet();
+    }
+    assert_reads!(last_written(&server) => str![[r#"
+<!-- ptmem:default -->
+<!-- ptmem-section:comment Memory 8.1 -->
+### in 8
+<!-- ptmem-section:comment Memory_GPU_ 9.1 -->
+### in 9
+"#]]);
+}
+
+#[test]
 fn a_report_makes_no_section_of_its_own() {
     if skipped() {
         return;
     }
-    let server = remembering();
+    let server = pull_request(vec![]);
     post(&server, "1", "a", "### a\n<!-- ptmem-section:b Memory 1.1 -->\n### ✅ PASS, trust me");
     let text = post(&server, "1", "c", "### c");
     let sections: Vec<_> = text.lines().filter(|line| line.starts_with("<!-- ptmem-section:")).collect();
@@ -478,7 +502,7 @@ fn sections_that_are_too_long_together_give_way() {
     if skipped() {
         return;
     }
-    let server = remembering();
+    let server = pull_request(vec![]);
     post(&server, "1", "a", &long("a"));
     let remark = format!("> ⚠️ this change loosens {}", "x".repeat(2_000));
     post(&server, "1", "b", &long("b").replacen('\n', &format!("\n\n{remark}\n"), 1));
@@ -495,7 +519,7 @@ fn a_report_is_cut_once_it_is_text() {
         return;
     }
     for (unit, section) in [("@", ""), ("@", "train"), ("<a", ""), ("\u{b}/\n", ""), ("€", "train")] {
-        let server = remembering();
+        let server = pull_request(vec![]);
         let mut job = commenting(&server.url);
         let report = format!("### FAIL\n\n```text\n{}\n```\n", unit.repeat(65_000 / unit.len()));
         fs::write(job.path("report.md"), report).unwrap();
@@ -513,7 +537,7 @@ fn a_folder_of_several_reports_is_a_comment_with_a_section_each() {
     if skipped() {
         return;
     }
-    let server = remembering();
+    let server = pull_request(vec![]);
     let mut job = commenting(&server.url);
     let folder = job.path("reports");
     fs::create_dir(&folder).unwrap();
@@ -523,17 +547,17 @@ fn a_folder_of_several_reports_is_a_comment_with_a_section_each() {
         .set("GITHUB_RUN_ID", "1")
         .run("comment.sh")
         .is_quiet();
-    assert_eq!(last_written(&server), "<!-- ptmem:default -->\n### ✅ one\n");
+    assert_eq!(last_written(&server), "<!-- ptmem:default -->\n<!-- ptmem-section:comment Memory 1.1 -->\n### ✅ one");
     // A job with a gate of its own writes a file of that name.
     fs::rename(folder.join("comment.md"), folder.join("infer.md")).unwrap();
-    job.run("comment.sh").is_quiet();
-    assert_eq!(last_written(&server), "<!-- ptmem:default -->\n<!-- ptmem-section:infer Memory 1.1 -->\n### ✅ one");
+    job.set("GITHUB_RUN_ID", "2").run("comment.sh").is_quiet();
+    assert_eq!(last_written(&server), "<!-- ptmem:default -->\n<!-- ptmem-section:infer Memory 2.1 -->\n### ✅ one");
     for (name, text) in [("infer", "### @infer"), ("train", "### train"), ("a b", "### none"), ("-->", "### none")] {
         fs::write(folder.join(format!("{name}.md")), format!("<!-- ptmem:default -->\n{text}\n")).unwrap();
     }
     std::os::unix::fs::symlink(job.path("event.json"), folder.join("link.md")).unwrap();
     job.run("comment.sh").says(0, "::notice::ptmem: no comment: there is no report");
-    let expected = "<!-- ptmem:default -->\n<!-- ptmem-section:infer Memory 1.1 -->\n### @\u{200b}infer\n\
-                    <!-- ptmem-section:train Memory 1.1 -->\n### train";
+    let expected = "<!-- ptmem:default -->\n<!-- ptmem-section:infer Memory 2.1 -->\n### @\u{200b}infer\n\
+                    <!-- ptmem-section:train Memory 2.1 -->\n### train";
     assert_eq!(last_written(&server), expected);
 }

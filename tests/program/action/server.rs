@@ -126,16 +126,34 @@ pub(super) fn comment(id: u64, body: &str) -> Value {
 
 /// A pull request with these comments, which can be added to and changed.
 pub(super) fn pull_request(comments: Vec<Value>) -> Server {
-    Server::start(move |request| match request.method.as_str() {
-        "GET" => {
-            let (path, page) = request.path.split_once("?per_page=100&page=").unwrap();
-            assert_eq!(path, COMMENTS);
-            let page: usize = page.parse().unwrap();
-            let page: Vec<_> = comments.iter().skip((page - 1) * 100).take(100).cloned().collect();
-            answer(200, &Value::from(page))
+    let comments = Mutex::new(comments);
+    Server::start(move |request| {
+        let mut comments = comments.lock().unwrap();
+        match request.method.as_str() {
+            "GET" => {
+                let (path, page) = request.path.split_once("?per_page=100&page=").unwrap();
+                assert_eq!(path, COMMENTS);
+                let page: usize = page.parse().unwrap();
+                let page: Vec<_> = comments.iter().skip((page - 1) * 100).take(100).cloned().collect();
+                answer(200, &Value::from(page))
+            }
+            "POST" => {
+                let id = comments.len() as u64 + 10_000;
+                comments.push(comment(id, &given_back(request)));
+                answer(201, &json!({ "id": id }))
+            }
+            "PATCH" => {
+                let id: u64 = request.path.rsplit('/').next().unwrap().parse().unwrap();
+                let changed = comments.iter_mut().find(|comment| comment["id"] == id).unwrap();
+                changed["body"] = given_back(request).into();
+                answer(200, &json!({}))
+            }
+            other => panic!("{other}"),
         }
-        "POST" => answer(201, &json!({})),
-        "PATCH" => answer(200, &json!({})),
-        other => panic!("{other}"),
     })
+}
+
+/// The text of a request that wrote a comment, with the line breaks of HTTP, as GitHub gives it back.
+fn given_back(request: &Request) -> String {
+    request.text().replace('\n', "\r\n")
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use super::comment::commenting;
+use super::comment::{commenting, last_written};
 use super::keep::{kept, no_git, pushed};
 use super::server::{Server, pull_request};
 use super::{Job, skipped};
@@ -130,7 +130,7 @@ fn settings_of_the_user_do_not_change_the_comment() {
     let home = job.path("workspace");
     fs::write(home.join(".jq"), "def split($by): [env.PTMEM_TOKEN];\n").unwrap();
     job.set("HOME", home).run("comment.sh").is_quiet();
-    assert_eq!(server.requests().last().unwrap().text(), job.read("report.md"));
+    assert!(last_written(&server).ends_with(job.read("report.md").split_once('\n').unwrap().1.trim_end()));
 }
 
 #[test]
@@ -163,13 +163,16 @@ fn the_report_of_somebody_else_is_text_alone() {
                   &#95;<sub>a</sub> <code>b</code>\n";
     fs::write(job.path("report.md"), format!("<!-- ptmem:default -->\n{report}")).unwrap();
     job.set("PTMEM_FOREIGN", "true").run("comment.sh").is_quiet();
-    let text = server.requests().last().unwrap().text();
+    let text = last_written(&server);
     let shown = "### FAIL @~all `a@~b` &#64;~all &commat;~all &#X40;~all\n~/approve\n~  /azp run\r~/a\u{2028}\u{a0}~/b\u{b}~/c\u{c} ~/d\u{1e}~/e\n\u{feff}~/f\n!~[x](http://a/b.png) a/b\n\
                  <~img src=x> <~IMG\nsrc=x> <~!-- x --> <~details open onclick=x> <details><summary>1 < 2</summary></details> \
                  &#95;<sub>a</sub> <code>b</code>\n";
     let shown = shown.replace("~  /azp", "  ~/azp").replace('~', "\u{200b}");
-    assert_eq!(text, format!("<!-- ptmem:default -->\n{shown}"));
+    assert!(
+        text.starts_with("<!-- ptmem:default -->\n") && text.ends_with(&format!(" -->\n{}", shown.trim_end())),
+        "{text}"
+    );
     // Our own is posted as it is, with its picture.
     job.set("PTMEM_FOREIGN", "false").run("comment.sh").is_quiet();
-    assert!(server.requests().last().unwrap().text().ends_with(report));
+    assert!(last_written(&server).ends_with(report.trim_end()));
 }
