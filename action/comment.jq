@@ -1,13 +1,13 @@
 # The text of a comment: a hidden first line, and a section for each report, behind a hidden line with its name, and the workflow and run
 # that wrote it. Sections of other runs of the workflow go, lest a gate that no longer runs keeps its verdict.
-# What is too long is cut, once it is text: other sections to their headings first.
+# Reports that are too long are cut, once they are text: other sections to their headings first.
 #
 # The report may come from a pull request: its first line is no proof of the key, and it holds no section of its own.
 
 # GitHub takes no longer comments.
 def most: 65000;
 
-# Of somebody else, it is text alone: a space without width keeps names of people from becoming mentions, pictures and other tags from
+# A report of somebody else is text alone: a space without width keeps names of people from becoming mentions, pictures and other tags from
 # being drawn, and lines from being commands of bots, whatever these take for the end of a line and for a blank. (gsub would take the
 # square of the matches.)
 def as_text:

@@ -37,7 +37,7 @@ impl Output {
         Self { color, mask: None }
     }
 
-    /// The same without secrets.
+    /// An output that passes its reports through a mask for secrets.
     #[cfg(feature = "simulate")]
     pub(crate) fn masked(&self, mask: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         Self { color: self.color, mask: Some(Box::new(mask)) }

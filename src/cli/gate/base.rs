@@ -31,7 +31,7 @@ pub(super) enum Occasion {
     WithoutBase(Error),
     /// A commit that was pushed to a branch: it is kept for the trend, and its growth is not judged.
     Push,
-    /// So many runs of the after alone, which need no base.
+    /// A number of runs of the after alone, which need no base.
     Repeated(u32),
 }
 
