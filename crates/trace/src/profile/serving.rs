@@ -172,19 +172,22 @@ impl Serving {
     }
 }
 
-/// Pools of a KV cache by the tokens for which they have room, and by their bytes, with the lines that state them. Those of a
-/// model and of its draft model have room for the same tokens, and are parts of one cache. Ranks repeat a pool.
-type Pools = BTreeMap<u64, BTreeMap<u64, usize>>;
+/// Pools of a KV cache by their process and the tokens for which they have room, with their bytes and the lines that state them. Those
+/// of a model and of its draft model in a process have room for the same tokens, and are parts of one cache.
+type Pools<'l> = BTreeMap<(Vec<&'l str>, u64), BTreeMap<u64, usize>>;
 
-/// The tokens for which a pool has room, in a line of SGLang about it.
-fn tokens_of_pool(line: &str) -> Option<u64> {
-    let (_, rest) = line.split_once("KV Cache is allocated.")?;
+/// The process that a line of SGLang about a pool is of, and the tokens for which the pool has room.
+fn owner_of_pool(line: &str) -> Option<(Vec<&str>, u64)> {
+    let (process, rest) = line.split_once("KV Cache is allocated.")?;
     let (_, rest) = rest.split_once("#tokens: ")?;
-    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    let tokens = rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
+    // Without the time: `[2026-08-17 16:52:13 TP0 PP1]`.
+    let words = process.split([' ', '[', ']']).filter(|word| !word.starts_with(|c: char| c.is_ascii_digit()));
+    Some((words.filter(|word| !word.is_empty()).collect(), tokens))
 }
 
 /// The figures in a log. If several lines state one, as the ranks of a job do, the worst counts; if one of them is not a number, the
-/// figure is unknown. Pools of different sizes for the same tokens add up.
+/// figure is unknown. Pools of different sizes of a process for the same tokens add up.
 #[must_use]
 pub fn serving_in(text: &str) -> BTreeMap<Serving, StatedFigure> {
     let mut found = BTreeMap::new();
@@ -195,8 +198,8 @@ pub fn serving_in(text: &str) -> BTreeMap<Serving, StatedFigure> {
             let figure = wording.figure;
             match wording.find(words) {
                 None => {}
-                Some(Said::Value(value)) => match tokens_of_pool(words).filter(|_| figure == Serving::KvCacheMemory) {
-                    Some(tokens) => _ = pools.entry(tokens).or_default().entry(value).or_insert(line),
+                Some(Said::Value(value)) => match owner_of_pool(words).filter(|_| figure == Serving::KvCacheMemory) {
+                    Some(owner) => _ = pools.entry(owner).or_default().entry(value).or_insert(line),
                     None => StatedFigure { value, line: Some(line) }.add_to(&mut found, figure),
                 },
                 // A negative figure cannot be the largest.
@@ -285,6 +288,9 @@ INFO 11-06 [gpu_model_runner.py:5000] Graph capturing finished in 12 secs, took 
         assert_eq!(memory(of_rank(0, 367_404, "22.5")), whole);
         assert_eq!(memory(of_rank(0, 367_404, "22.5") + &of_rank(1, 367_404, "22.5")), whole, "ranks repeat them");
         assert_eq!(memory(of_rank(0, 367_404, "14.5")), [("kv-cache-memory", 30 * GIB + GIB / 2, 1)]);
+        // The stages of a pipeline have room for the same tokens.
+        let stages = pool(0, 9, "5").replace("TP0", "TP0 PP0") + &pool(0, 9, "4.75").replace("TP0", "TP0 PP1");
+        assert_eq!(memory(stages), [("kv-cache-memory", 9 * GIB + GIB / 2, 2)]);
         // Of other tokens are those of another rank or start, of which the worst counts.
         let other = of_rank(0, 367_404, "22.5") + &of_rank(1, 300_000, "20");
         assert_eq!(memory(other), [("kv-cache-memory", 41 * GIB + GIB / 2, 3)]);
