@@ -616,6 +616,31 @@ fn a_push_is_judged_by_absolute_limits_of_gates_that_compare_nothing() {
     assert!(folder.join("profiles/train.ptmem.json").exists());
 }
 
+/// Without a folder for the job, nothing would be judged or kept.
+#[test]
+fn a_push_outside_of_a_job_is_no_pass_of_gates_that_compare() {
+    let checkout = Checkout::new("before.pkl");
+    fs::copy(fixtures().join("before.pkl"), checkout.root().join("a.pkl")).unwrap();
+    fs::copy(fixtures().join("after.pkl"), checkout.root().join("b.pkl")).unwrap();
+    checkout.write("ptmem.toml", "[gate.pair]\nbefore = \"b.json\"\nafter = \"a.pkl\"\n");
+    let event = checkout.folder.path().join("event.json");
+    fs::write(&event, "{}").unwrap();
+    let pushed = |arguments: &[&str]| {
+        let mut command = checkout.command(arguments);
+        command.env("GITHUB_EVENT_NAME", "push").env("GITHUB_EVENT_PATH", &event).output().unwrap()
+    };
+    let mut saving = Command::new(env!("CARGO_BIN_EXE_ptmem"));
+    let saved = saving.current_dir(checkout.root()).args(["profile", "b.pkl", "-o", "b.json"]).status().unwrap();
+    assert!(saved.success());
+    let output = pushed(&[]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+    assert_reads!(text(&output.stderr) => str!["error: a push is recorded for the trend of a CI job; give --base to compare with a commit"]);
+    let stored = read(&checkout.root().join("b.json"));
+    let output = pushed(&["--update"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_ne!(read(&checkout.root().join("b.json")), stored);
+}
+
 #[test]
 fn a_stored_before_is_updated_by_its_gate() {
     let checkout = Checkout::new("before.pkl");

@@ -78,6 +78,8 @@ fn answer(
     let gates = Gates { arguments, place, loaded: &loaded, rules, recordings, folder, output };
     match occasion {
         Occasion::Repeated(count) => gates.repeat(count),
+        // A stored before is rewritten from its after, as in a local run.
+        Occasion::Push if arguments.update => gates.judge(Err(anyhow!("a push has no commit to compare with"))),
         Occasion::Push => gates.pushed(),
         Occasion::Change(base) => gates.judge(Ok(&base)),
         Occasion::WithoutBase(error) => gates.judge(Err(error)),

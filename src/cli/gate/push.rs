@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use ptmem::config::{GateSource, Recording};
 
 use super::super::{output, profile, ranks};
@@ -15,7 +15,13 @@ use super::sides::{GatePlan, WORKING_TREE, required};
 
 impl Gates<'_> {
     /// Keeps or judges each gate, and gives the exit code.
+    ///
+    /// # Errors
+    /// Where a gate compares, and nothing is kept either: it would pass without being judged.
     pub(super) fn pushed(&self) -> Result<ExitCode> {
+        if self.folder.is_none() && self.rules.values().any(|gate| compares(&gate.source)) {
+            bail!("a push is recorded for the trend of a CI job; give --base to compare with a commit");
+        }
         let mut alone = Vec::new();
         for (name, gate) in &self.rules {
             match &gate.source {
@@ -34,14 +40,19 @@ impl Gates<'_> {
 
     /// Records the working tree alone, and keeps its profile.
     fn keep(&self, name: &str, recording: &Recording) -> Result<()> {
-        let folder = self
-            .folder
-            .context("a push is recorded for the trend of a CI job; give --base to compare with a commit")?;
+        let folder = self.folder.context("without --ci, nothing is kept")?;
         let recordings = self.recordings.as_ref().context("nothing can be recorded")?;
         let plan = GatePlan { name, recording, folder: self.folder_of(name) };
         let path = required(recordings.after(&plan, WORKING_TREE)?, recordings, name, None)?.path;
         profile::save(&first_file(&path)?, &folder.profile(name)?, &self.loaded.config)?;
         Ok(())
+    }
+}
+
+fn compares(source: &GateSource) -> bool {
+    match source {
+        GateSource::Recorded(_) | GateSource::Files { .. } => true,
+        GateSource::Snapshot(_) | GateSource::Leak(_) => false,
     }
 }
 
