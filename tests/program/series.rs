@@ -113,7 +113,9 @@ fn history_is_of_one_rank() {
         assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
         text(&output.stderr)
     };
-    assert_reads!(refused(".") => str!["error: ./n1-rank0.pkl and ./n1-rank1.pkl are of different ranks or cases; expected the profiles of one: a quoted glob such as '*rank0*', or FILE#CASE"]);
-    assert_reads!(refused("cases.csv") => str!["error: cases.csv#a and cases.csv#b are of different ranks or cases; expected the profiles of one: a quoted glob such as '*rank0*', or FILE#CASE"]);
-    assert_eq!(ptmem(place.path(), &["history", "*rank0*"]).status.code(), Some(0));
+    assert_reads!(refused(".") => str!["error: ./n1-rank0.pkl and ./n1-rank1.pkl are of different ranks or cases; expected the profiles of one: a quoted glob such as '*rank0*', or FILE#CASE; if the names state something else, name each file or give --order given"]);
+    assert_reads!(refused("cases.csv") => str!["error: cases.csv#a and cases.csv#b are of different ranks or cases; expected the profiles of one: a quoted glob such as '*rank0*', or FILE#CASE; if the names state something else, name each file or give --order given"]);
+    for passes in [&["*rank0*"][..], &[".", "--order", "given"], &["n1-rank0.pkl", "n1-rank1.pkl"]] {
+        assert_eq!(ptmem(place.path(), &[&["history"], passes].concat()).status.code(), Some(0), "{passes:?}");
+    }
 }

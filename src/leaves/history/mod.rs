@@ -78,7 +78,7 @@ fn read(
     last: usize,
     reading: &profile::ReadOptions,
 ) -> Result<(Vec<CoursePoint>, Series)> {
-    let mut files = of_one_process(ranks::files(&arguments.profiles)?)?;
+    let mut files = of_one_process(ranks::files(&arguments.profiles)?, arguments.order)?;
     if series::is_in_order(&files, arguments.order) {
         files.drain(..files.len().saturating_sub(last));
     }
@@ -88,14 +88,17 @@ fn read(
     Ok((points.collect(), series))
 }
 
-/// The files, which are a series if one process wrote all of them.
-fn of_one_process(files: Vec<FoundFile>) -> Result<Vec<FoundFile>> {
+/// The files, which are a series if one process wrote all of them, as their names state, or the user says so.
+fn of_one_process(files: Vec<FoundFile>, order: Option<SeriesOrder>) -> Result<Vec<FoundFile>> {
+    if order == Some(SeriesOrder::Given) || files.iter().all(|file| file.is_named) {
+        return Ok(files);
+    }
     let processes = ranks::by_process(files.clone());
     let firsts: Vec<_> = processes.values().flat_map(|files| files.first()).map(|file| file.path.display()).collect();
     if let [first, second, ..] = &firsts[..] {
         bail!(
             "{first} and {second} are of different ranks or cases; expected the profiles of one: a quoted glob such as \
-             '*rank0*', or FILE#CASE"
+             '*rank0*', or FILE#CASE; if the names state something else, name each file or give --order given"
         );
     }
     Ok(files)
