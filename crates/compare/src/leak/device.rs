@@ -116,6 +116,8 @@ pub struct DeviceLeaks {
     pub min_growth: Option<u64>,
     /// Bytes that steps left behind until Python's garbage collector freed them.
     pub in_cycles: u64,
+    /// True if totals were compared and no stacks: one of the files of a series has only figures.
+    pub has_totals_only: bool,
     /// Growth of the totals.
     pub growth: TotalsGrowth,
     /// The reason why nothing can be said about leaks.

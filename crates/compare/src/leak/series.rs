@@ -137,6 +137,7 @@ impl DeviceSeries<'_> {
         // The sum of all stacks that do not leak by themselves, or all that is allocated where one of the snapshots is only figures.
         let mut others = vec![Held::default(); found.counted().len()];
         let has_stacks = !self.counted(found.skip).any(|at| self.profiles[at].is_numbers());
+        found.has_totals_only = !has_stacks;
         if !has_stacks {
             let Some(totals) = found.totals(|point| point.allocated) else {
                 found.unclear = Some("not all of them state the allocated bytes at their end".to_owned().into());

@@ -199,6 +199,7 @@ impl Judge {
             self.checks.push(Check { reason: Some(reason), ..check });
         } else if device.leaks.is_empty() {
             let words = match search.says(device, Code::GrowthTooRecent) {
+                true if device.has_totals_only => "nothing leaks so far".to_owned(),
                 true => no_leak(device, mode),
                 false => nothing_leaks(device, mode),
             };
@@ -231,6 +232,7 @@ fn no_leak(device: &DeviceLeaks, mode: Mode) -> String {
             };
             format!("no stack leaves {what} behind {often} {}", steps(device.judged, device.noun(mode)))
         }
+        Mode::Series if device.has_totals_only => "allocated memory does not grow from snapshot to snapshot".to_owned(),
         Mode::Series => "no stack grows from snapshot to snapshot".to_owned(),
     }
 }
