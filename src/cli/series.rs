@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use ptmem::diagnostic::{Code, Diagnostic};
-use ptmem::profile::{Profile, ReadOptions};
+use ptmem::profile::{InputKind, Profile, ReadOptions};
 
 use super::ranks::{self, FoundFile};
 use super::{advice, errors, input, output};
@@ -23,7 +23,7 @@ pub(crate) enum SeriesOrder {
 #[derive(Default)]
 pub(crate) struct Series {
     pub(crate) profiles: Vec<Profile>,
-    /// Files that could not be read, with the reason.
+    /// Files that could not be read or compared, with the reason.
     pub(crate) skipped: Vec<(String, String)>,
     /// The remark on files that were given in another order.
     pub(crate) sorted: Option<Diagnostic>,
@@ -56,12 +56,23 @@ pub(crate) fn read(files: &[FoundFile], order: Option<SeriesOrder>, reading: &Re
     if let Some(error) = first_error.filter(|_| members.is_empty()) {
         return Err(error);
     }
+    skipped.extend(take_figures_among_snapshots(&mut members));
     let sorted = sort(&mut members, order)?;
     Ok(Series { profiles: members.into_iter().map(|member| member.profile).collect(), skipped, sorted })
 }
 
-/// True if files are in their order before their times are read: in the order of the numbers in their names, with which the times
-/// must agree, or as they shall stay.
+/// Takes the figures that nobody named, if there are recordings with stacks: with one file of figures in a series, only totals could
+/// be compared.
+fn take_figures_among_snapshots(members: &mut Vec<SeriesMember>) -> Vec<(String, String)> {
+    if members.iter().all(SeriesMember::has_figures_only) {
+        return Vec::new();
+    }
+    let taken = members.extract_if(.., |member| !member.is_named && member.has_figures_only());
+    taken.map(|member| (member.path, "figures without stacks, beside recordings with stacks".to_owned())).collect()
+}
+
+/// True if the order of files is known before their times are read: they were given in the order of the numbers in their names, with
+/// which the times must agree, or their order shall not change.
 pub(crate) fn is_in_order(files: &[FoundFile], order: Option<SeriesOrder>) -> bool {
     let paths: Vec<String> = files.iter().map(path_of).collect();
     match order {
@@ -77,12 +88,18 @@ pub(crate) fn is_in_order(files: &[FoundFile], order: Option<SeriesOrder>) -> bo
 /// A recording that was read.
 struct SeriesMember {
     path: String,
+    /// Whether the user named the file, or the file of which it is a case.
+    is_named: bool,
     profile: Profile,
 }
 
 impl SeriesMember {
     fn new(file: &FoundFile, profile: Profile) -> Self {
-        Self { path: path_of(file), profile: prepared(profile) }
+        Self { path: path_of(file), is_named: file.is_named || file.is_case, profile: prepared(profile) }
+    }
+
+    fn has_figures_only(&self) -> bool {
+        self.profile.source.kind == InputKind::Numbers
     }
 
     /// When the recording ended.
@@ -103,7 +120,7 @@ fn path_of(file: &FoundFile) -> String {
     file.path.to_string_lossy().replace('\\', "/")
 }
 
-/// Puts members in the order of their recorded times, unless they are or shall stay as they are given; says so.
+/// Sorts members by their recorded times, unless they are sorted or the user asks for the given order. Returns a remark if it did.
 ///
 /// # Errors
 /// Where numbers in the names state another order than the times.

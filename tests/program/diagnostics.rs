@@ -412,6 +412,11 @@ fn produce(code: Code) -> Codes {
             fs::write(nights.join("night-9.pkl"), "no pickle").unwrap();
             case.codes(&["leak", "nights"])
         }
+        Code::StacksNotCompared => {
+            case.series(&[4, 4, 4]);
+            fs::write(case.path("stats.json"), r#"{"memory_allocated": 512}"#).unwrap();
+            case.codes(&["leak", "nights", "stats.json"])
+        }
         #[cfg(all(unix, feature = "simulate"))]
         Code::Bisected => {
             let mut found = Codes::new();

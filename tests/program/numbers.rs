@@ -148,7 +148,8 @@ fn cases_are_paired_by_their_whole_names() {
     let folder = folder(&files.each_ref().map(|(name, text)| (*name, text.as_str())));
     fs::create_dir(folder.path().join("files")).unwrap();
     for name in ["resnet18", "resnet50"] {
-        fs::write(folder.path().join("files").join(format!("{name}.json")), r#"{"peak": "4MiB"}"#).unwrap();
+        fs::write(folder.path().join("files").join(format!("{name}.json")), r#"{"max_memory_allocated": "4MiB"}"#)
+            .unwrap();
     }
     let said = |arguments: &[&str]| {
         let output = ptmem(folder.path(), arguments);
@@ -311,6 +312,29 @@ fn a_directory_of_numbers_is_one_of_ranks() {
     }
 }
 
+/// Other programs write `start` and `end`, too, and markers of a job may be empty.
+#[test]
+fn other_files_of_a_job_are_not_ranks() {
+    let stats = "{\"max_memory_allocated\": 1}";
+    for (name, content, passes) in [
+        ("timing.json", "{\"start\": 1732180000, \"end\": 1732180100}", true),
+        ("rank1/timing.json", "{\"end\": 1732180100}", true),
+        ("timing_1.json", "{\"end\": 1732180100}", true),
+        ("done.json", "", true),
+        ("progress.json", "{\"end\": 17", true),
+        ("stats.json", "{\"max_memory_allocated\": 1732180100}", false),
+        ("mem_2.json", "{\"peak\": 1732180100}", false),
+        ("rank2.json", "{\"peak\": 1732180100}", false),
+    ] {
+        let folder = folder(&[("mem_0.json", stats), ("mem_1.json", stats)]);
+        fs::create_dir(folder.path().join("rank1")).unwrap();
+        fs::write(folder.path().join(name), content).unwrap();
+        let output = ptmem(folder.path(), &["check", ".", "--max", "1MiB"]);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!(output.status.success(), passes, "{name}: {said}");
+    }
+}
+
 #[test]
 fn a_series_of_figures_leaks_where_allocated_bytes_grow_at_its_ends() {
     let figures =
@@ -452,7 +476,7 @@ warning[growth-too-recent] rank 1: allocated bytes rose by 40.00 MiB since ./n4-
 
 PASS all 4 ranks pass; rank 1: nothing leaks so far, but allocated bytes grow
 warning[growth-too-recent] rank 1: allocated bytes rose by 40.00 MiB since ./n4-rank1.json, in each of the last 2 snapshots: too few to distinguish a leak from a single increase; the next ones will show it
-warning[files-skipped] rank 3: 1 of 6 files left out because they cannot be read: ./n2-rank3.json (this looks like JSON, but cannot be read as a saved profile: EOF while parsing an object at line 1 column 22; expected a pickle from torch.cuda.memory._dump_snapshot(), or a saved profile; 'ptmem profile SNAPSHOT -o FILE' saves one)
+warning[files-skipped] rank 3: 1 of 6 files left out because they cannot be compared: ./n2-rank3.json (this looks like JSON, but cannot be read as a saved profile: EOF while parsing an object at line 1 column 22; expected a pickle from torch.cuda.memory._dump_snapshot(), or a saved profile; 'ptmem profile SNAPSHOT -o FILE' saves one)
 "#]]);
 }
 

@@ -48,6 +48,23 @@ fn names_without_an_order_leave_it_to_the_times() {
     assert_eq!((exit, steps), (Some(1), ["./start.pkl", "./middle.pkl", "./end.pkl"].map(str::to_owned).to_vec()));
 }
 
+/// With one file of figures, only totals could be compared.
+#[test]
+fn figures_among_snapshots_count_if_they_are_named() {
+    let place = named(["step-1.pkl", "step-2.pkl", "step-3.pkl"]);
+    fs::write(place.path().join("timing.json"), "{\"start\": 1732180000, \"end\": 1732180100}").unwrap();
+    fs::write(place.path().join("step-3.json"), "{\"end\": 1732180100}").unwrap();
+    let (exit, steps, remarks) = searched(place.path(), &["."]);
+    assert_eq!((exit, steps.len()), (Some(1), 3), "{remarks:?}");
+    fs::write(place.path().join("stats.json"), "{\"memory_allocated\": 1}").unwrap();
+    let (exit, steps, remarks) = searched(place.path(), &["."]);
+    assert_eq!((exit, steps.len()), (Some(1), 3), "{remarks:?}");
+    assert!(remarks.contains(&"files-skipped".to_owned()), "{remarks:?}");
+    let (exit, steps, remarks) = searched(place.path(), &["*.pkl", "stats.json"]);
+    assert_eq!((exit, steps.len()), (Some(0), 4), "{remarks:?}");
+    assert!(remarks.contains(&"stacks-not-compared".to_owned()), "{remarks:?}");
+}
+
 /// A date behind a word for a process is not a rank, of which each would have one snapshot.
 #[test]
 fn dates_are_not_ranks() {

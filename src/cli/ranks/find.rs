@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use ptmem::pattern;
-use ptmem::profile::numbers;
+use ptmem::profile::numbers::{self, Likeness};
 use walkdir::{DirEntry, WalkDir};
 
 use super::super::input;
-use super::name::{self, StatedNumbers};
+use super::name::{self, SetNames, StatedNumbers};
 
 /// A file that belongs to a set of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,8 +50,8 @@ impl FoundFile {
 /// The files that a path stands for, in natural order of their names; `None` where it stands for itself: a file, `-`,
 /// or something that does not exist.
 ///
-/// In a directory, at any depth, snapshots by their extensions, and saved profiles and figures by their contents; hidden
-/// files are ignored. A glob takes every file that it matches, and the contents of matched directories.
+/// In a directory, at any depth, snapshots by their extensions, and saved profiles and figures by their contents, or by their
+/// contents and their names; hidden files are ignored. A glob takes every file that it matches, and the contents of matched directories.
 ///
 /// # Errors
 /// Where there is nothing to find, or something cannot be read; names it.
@@ -131,15 +131,27 @@ fn matches(base: &Path, glob: &str) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The inputs below a folder, by their paths from there.
+/// The inputs below a folder, by their paths from there. A file that may hold figures counts if its name says so, too: to leave
+/// out a rank would be silence.
 fn inputs(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for (path, is_folder) in below(folder, usize::MAX, false)? {
-        if !is_folder && is_input(&folder.join(&path))? {
-            found.push(path);
+    let mut possible = Vec::new();
+    for (path, _) in below(folder, usize::MAX, false)?.into_iter().filter(|(_, is_folder)| !is_folder) {
+        match likeness(&folder.join(&path))? {
+            Likeness::Certain => found.push(path),
+            Likeness::Possible => possible.push(path),
+            Likeness::None => {}
         }
     }
+    let names: Vec<String> = found.iter().map(|path| name_of(path)).collect();
+    let names = SetNames::of(&names);
+    found.extend(possible.into_iter().filter(|path| names.include(&name_of(path))));
     Ok(found)
+}
+
+/// A path below a folder, with folders parted by `/`.
+fn name_of(path: &Path) -> String {
+    path.iter().map(OsStr::to_string_lossy).collect::<Vec<_>>().join("/")
 }
 
 /// The folder where a glob begins: `*.pkl` begins where the command runs, and its files are named without a folder.
@@ -191,8 +203,7 @@ impl PathBelow {
     fn new(root: &Path, path: PathBuf) -> Self {
         let own = path.parent().unwrap_or(Path::new(""));
         let folder = fs::canonicalize(root.join(own)).unwrap_or_default();
-        let name = path.iter().map(OsStr::to_string_lossy).collect::<Vec<_>>().join("/");
-        Self { is_linked: folder != root.join(own), folder, name, path }
+        Self { is_linked: folder != root.join(own), folder, name: name_of(&path), path }
     }
 }
 
@@ -224,37 +235,37 @@ pub(crate) fn describe(files: Vec<(PathBuf, String)>) -> Vec<FoundFile> {
     found.collect()
 }
 
-/// Whether a file looks like a snapshot, a saved profile, or figures.
-fn is_input(path: &Path) -> Result<bool> {
+/// How sure it is that a file is a snapshot, a saved profile, or figures.
+fn likeness(path: &Path) -> Result<Likeness> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     // Opening a pipe would wait for a writer.
     if name::stem(&name).is_none() || fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Ok(false);
+        return Ok(Likeness::None);
     }
     if name.ends_with(".json") && !name.ends_with(".ptmem.json") {
-        return is_profile_or_figures(path).with_context(|| format!("{}: cannot be read", path.display()));
+        return likeness_of_json(path).with_context(|| format!("{}: cannot be read", path.display()));
     }
     // Compressed, only its name says what a JSON file is.
-    Ok(!name.contains(".json.") || name.contains(".ptmem.json."))
+    let is_other_json = name.contains(".json.") && !name.contains(".ptmem.json.");
+    Ok(if is_other_json { Likeness::None } else { Likeness::Certain })
 }
 
 /// Enough of a JSON text to recognize a saved profile.
 const HEAD: u64 = 8192;
 
-/// Whether a JSON file is a saved profile or may hold figures. Every file that could be a rank counts: reading it reports an error.
-fn is_profile_or_figures(path: &Path) -> io::Result<bool> {
+fn likeness_of_json(path: &Path) -> io::Result<Likeness> {
     let mut file = File::open(path)?;
     let mut text = Vec::new();
     file.by_ref().take(HEAD).read_to_end(&mut text)?;
     if begins_like_a_profile(&String::from_utf8_lossy(&text)) {
-        return Ok(true);
+        return Ok(Likeness::Certain);
     }
     // Traces of the profiler are larger.
     if file.metadata()?.len() > input::MOST_FIGURES {
-        return Ok(false);
+        return Ok(Likeness::None);
     }
     file.read_to_end(&mut text)?;
-    Ok(numbers::may_be_in(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text)))
+    Ok(numbers::likeness(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text)))
 }
 
 /// Whether a text begins as a saved profile does.

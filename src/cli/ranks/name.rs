@@ -5,7 +5,7 @@
 //! without such a word may be the rank if it differs between the files.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Endings of what can be read; the longest first.
 const ENDINGS: [&str; 9] = [".ptmem.json", ".snapshot", ".pickle", ".json", ".pkl", ".pth", ".pt", ".pk", ".p"];
@@ -71,6 +71,30 @@ pub(super) fn stated(name: &str) -> StatedNumbers {
         node: outer.filter(|_| kind.is_some() && rank.is_some()),
         template: runs.iter().map(|run| if run.class == CharacterClass::Digits { "#" } else { run.text }).collect(),
         bare: bare.filter_map(|(at, (_, digits))| Some((at, digits.parse().ok()?))).collect(),
+    }
+}
+
+/// Names of the files of a set.
+pub(super) struct SetNames {
+    stems: HashSet<String>,
+    templates: HashSet<String>,
+}
+
+impl SetNames {
+    pub(super) fn of(names: &[String]) -> Self {
+        Self {
+            stems: names.iter().map(|name| stem(name).unwrap_or(name).to_owned()).collect(),
+            templates: names.iter().map(|name| stated(name).template).collect(),
+        }
+    }
+
+    /// True if another file is of the set by its name, which states a rank, or differs from another one in numbers only. A file that is
+    /// called like one of them, such as `rank0.json` beside `rank0.pkl`, only describes that one.
+    pub(super) fn include(&self, name: &str) -> bool {
+        // A folder of a rank may hold anything.
+        let file = name.rsplit('/').next().unwrap_or(name);
+        let is_alike = self.templates.contains(&stated(name).template) || stated(file).rank.is_some();
+        is_alike && !self.stems.contains(stem(name).unwrap_or(name))
     }
 }
 

@@ -14,7 +14,7 @@ use super::trend::Growing;
 use super::{DeviceLeaks, FailedRequests, Leak, LeakMetric, LeakOptions, Mode, Search, SeriesPoint};
 
 /// Looks for what grew over profiles, in order. Their stacks must have been computed for [`ptmem_trace::profile::Moment::End`].
-/// `skipped` are files that could not be read, with the reason.
+/// `skipped` are files that could not be read or compared, with the reason.
 #[must_use]
 pub fn over(mut profiles: Vec<Profile>, skipped: &[(String, String)], options: &LeakOptions) -> Search {
     let partial = take_partial(&mut profiles);
@@ -24,7 +24,7 @@ pub fn over(mut profiles: Vec<Profile>, skipped: &[(String, String)], options: &
     let of_latest = diagnostics.iter_mut().filter(|found| found.code == Code::RunIncomplete);
     of_latest.for_each(|found| found.message = format!("{}: {}", latest.source.path, found.message));
     for (code, files, why) in [
-        (Code::FilesSkipped, skipped, "they cannot be read"),
+        (Code::FilesSkipped, skipped, "they cannot be compared"),
         (Code::RunIncomplete, &partial, "a part of the run is missing"),
     ] {
         diagnostics.extend(files_left_out(code, files, left_out + profiles.len(), why));
@@ -145,6 +145,7 @@ impl DeviceSeries<'_> {
             };
             others = totals.into_iter().map(|bytes| Held { bytes, blocks: 0 }).collect();
         }
+        diagnostics.extend(self.stacks_not_compared(found));
         let mut leaks = Vec::new();
         let mut grown: Vec<(i128, String)> = Vec::new();
         let tracks = if has_stacks { tracks::stacks(self.profiles, self.device) } else { Vec::new() };
@@ -190,6 +191,20 @@ impl DeviceSeries<'_> {
     fn counted(&self, skip: usize) -> impl Iterator<Item = usize> {
         let indices = self.device.indices.iter().enumerate();
         indices.filter(|(_, index)| index.is_some()).map(|(at, _)| at).skip(skip)
+    }
+
+    /// A warning if some files have stacks that are not compared, because others have only figures.
+    fn stacks_not_compared(&self, found: &DeviceLeaks) -> Option<Diagnostic> {
+        let counted: Vec<&Profile> = self.counted(found.skip).map(|at| &self.profiles[at]).collect();
+        let figures: Vec<&&Profile> = counted.iter().filter(|profile| profile.is_numbers()).collect();
+        let first = figures.first().filter(|_| figures.len() < counted.len())?;
+        let message = format!(
+            "{} of {} without stacks, the first {}: only totals are compared",
+            figures.len(),
+            count(counted.len() as u64, "file", "files"),
+            first.source.path
+        );
+        Some(Diagnostic::new(Code::StacksNotCompared, found.device, message))
     }
 
     /// What a stack holds in each snapshot that counts.

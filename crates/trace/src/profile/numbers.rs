@@ -33,10 +33,21 @@ pub fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
     Ok(cases)
 }
 
-/// True if a file of JSON must be read because it may hold figures: it states one, even a wrong one, or its end is missing.
+/// How sure it is that a file of JSON, which nobody named, states figures of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Likeness {
+    /// A figure has a key of PyTorch, of Megatron-LM or of this tool, even if its value is wrong.
+    Certain,
+    /// The keys are words such as `end`, which others also write, or the end of the file is missing.
+    Possible,
+    /// It states none.
+    None,
+}
+
+/// How sure it is that JSON states figures.
 #[must_use]
-pub fn may_be_in(json: &[u8]) -> bool {
-    json::may_have_figures(json)
+pub fn likeness(json: &[u8]) -> Likeness {
+    json::likeness(json)
 }
 
 /// Cases that do not contradict themselves.

@@ -9,6 +9,7 @@ use ptmem_base::text::{cut, printable};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::Likeness;
 use super::bytes::{IterationSeries, Stated, of_text, whole};
 use super::cases::{Cases, DeviceNumbers};
 use super::error::NumbersError;
@@ -35,14 +36,25 @@ pub(super) fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
     reader.finish()
 }
 
-/// True if an object states a figure, even a wrong one, or ends before it says what it is.
-pub(super) fn may_have_figures(text: &[u8]) -> bool {
+/// How sure it is that an object is about memory.
+pub(super) fn likeness(text: &[u8]) -> Likeness {
     if states_schema_first(text) {
-        return false;
+        return Likeness::None;
     }
     let mut reader = FigureReader::default();
-    let read = reader.read(text);
-    !reader.is_document && (reader.has_figures || read.is_err_and(|error| error.is_eof()))
+    let is_cut = reader.read(text).is_err_and(|error| error.is_eof());
+    match reader {
+        FigureReader { is_document: true, .. } => Likeness::None,
+        _ if is_cut => Likeness::Possible,
+        FigureReader { has_own_keys: true, .. } => Likeness::Certain,
+        FigureReader { has_figures: true, .. } => Likeness::Possible,
+        _ => Likeness::None,
+    }
+}
+
+/// True for a key that programs also write for other things than memory, such as the `start` and the `end` of a run.
+fn is_plain_word(key: &str) -> bool {
+    key.bytes().all(|letter| letter.is_ascii_alphabetic())
 }
 
 /// True for a saved profile and a report, which may be large.
@@ -55,6 +67,8 @@ fn states_schema_first(text: &[u8]) -> bool {
 struct FigurePath<'p> {
     /// The keys of its case and its device.
     owner: &'p [String],
+    /// The key that names it.
+    key: &'p str,
     figure: (Measure, Stage),
     /// The key of its iteration, where it is one of a series.
     iteration: Option<&'p str>,
@@ -64,16 +78,16 @@ struct FigurePath<'p> {
 
 impl<'p> FigurePath<'p> {
     fn of(path: &'p [String]) -> Option<Self> {
-        let place = |owner, figure| FigurePath { owner, figure, iteration: None, may_be_case: false };
+        let place = |owner, key, figure| FigurePath { owner, key, figure, iteration: None, may_be_case: false };
         match path {
             [owner @ .., key, values, iteration] if values == "values" && figure_of(key).is_some() => {
-                Some(FigurePath { iteration: Some(iteration), ..place(owner, figure_of(key)?) })
+                Some(FigurePath { iteration: Some(iteration), ..place(owner, key, figure_of(key)?) })
             }
-            [owner @ .., key, values] if values == "values" => Some(place(owner, figure_of(key)?)),
+            [owner @ .., key, values] if values == "values" => Some(place(owner, key, figure_of(key)?)),
             [owner @ .., counter, all, point] if all == "all" => {
-                Some(place(owner, figure_of(&format!("{counter}.all.{point}"))?))
+                Some(place(owner, counter, figure_of(&format!("{counter}.all.{point}"))?))
             }
-            [owner @ .., key] => Some(FigurePath { may_be_case: true, ..place(owner, figure_of(key)?) }),
+            [owner @ .., key] => Some(FigurePath { may_be_case: true, ..place(owner, key, figure_of(key)?) }),
             [] => None,
         }
     }
@@ -90,6 +104,8 @@ struct FigureReader {
     /// Objects that have the name of a device and no figures so far.
     devices: Vec<Vec<String>>,
     has_figures: bool,
+    /// True if the key of a figure has no other meaning: one of PyTorch, of Megatron-LM or of this tool.
+    has_own_keys: bool,
     /// True if the object states a schema.
     is_document: bool,
     problem: Option<NumbersError>,
@@ -139,6 +155,7 @@ impl FigureReader {
         {
             let set = take_serving(&mut self.cases, owner, figure, stated);
             self.has_figures = true;
+            self.has_own_keys |= !is_plain_word(key);
             self.problem = self.problem.take().or(set.err());
             return;
         }
@@ -147,6 +164,7 @@ impl FigureReader {
             self.series.add(iteration.parse().ok(), stated);
             return;
         }
+        let is_own_key = !is_plain_word(place.key);
         let numbers = Self::numbers(&mut self.cases, place.owner);
         let set = numbers.and_then(|numbers| match numbers {
             Some(numbers) => {
@@ -156,6 +174,7 @@ impl FigureReader {
             None => Ok(()),
         });
         self.has_figures |= set.as_ref().is_err_and(|error| !matches!(error, NumbersError::Misplaced(_)));
+        self.has_own_keys |= self.has_figures && is_own_key;
         self.problem = self.problem.take().or(set.err());
     }
 
