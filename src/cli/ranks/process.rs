@@ -10,11 +10,11 @@ use super::pair::RankRule;
 /// The process that wrote a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Process {
-    /// The only one, as far as names tell.
+    /// The names of the files do not distinguish processes.
     Only,
     /// A rank of a job.
     Rank(Rank),
-    /// The one of which a file states figures as a case.
+    /// A case of a file of figures.
     Case(String),
 }
 
