@@ -176,7 +176,7 @@ fn files_that_cannot_be_opened_say_why() {
     let directory = scratch();
     assert_reads!(refused(directory.path(), "missing.pickle") => str!["error: missing.pickle: no such file; expected a snapshot from torch.cuda.memory._dump_snapshot() or a saved profile"]);
     fs::create_dir(directory.path().join("dumps")).unwrap();
-    assert_reads!(refused(directory.path(), "dumps") => str!["error: dumps: the directory has no snapshots (.pkl, .pickle, .pt, .pth), saved profiles or figures (.json); expected at least one"]);
+    assert_reads!(refused(directory.path(), "dumps") => str!["error: dumps: the directory has no snapshots (.pkl, .pickle, .pt, .pth), saved profiles or recognized figures (.json); expected at least one"]);
     fs::write(directory.path().join("train it.py"), "import torch\n").unwrap();
     let message = refused(directory.path(), "train it.py");
     assert_reads!(message => str!["error: train it.py: is a Python program; expected a snapshot from torch.cuda.memory._dump_snapshot() or a saved profile. To record the program: ptmem simulate --record snapshot.pkl -- python 'train it.py'"]);

@@ -64,8 +64,8 @@ pub(crate) fn find(path: &Path) -> Result<Option<Vec<FoundFile>>> {
         let found = described(path, inputs(path)?);
         if found.is_empty() {
             bail!(
-                "{shown}: the directory has no snapshots (.pkl, .pickle, .pt, .pth), saved profiles or figures (.json); expected \
-                 at least one"
+                "{shown}: the directory has no snapshots (.pkl, .pickle, .pt, .pth), saved profiles or recognized figures \
+                 (.json); expected at least one"
             );
         }
         return Ok(Some(found));
