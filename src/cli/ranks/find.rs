@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use ptmem::pattern;
-use ptmem::profile::numbers::{self, Likeness};
+use ptmem::profile::numbers::{self, Recognition};
 use walkdir::{DirEntry, WalkDir};
 
 use super::super::input;
@@ -137,10 +137,10 @@ fn inputs(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut possible = Vec::new();
     for (path, _) in below(folder, usize::MAX, false)?.into_iter().filter(|(_, is_folder)| !is_folder) {
-        match likeness(&folder.join(&path))? {
-            Likeness::Certain => found.push(path),
-            Likeness::Possible => possible.push(path),
-            Likeness::None => {}
+        match recognized(&folder.join(&path))? {
+            Recognition::Certain => found.push(path),
+            Recognition::Possible => possible.push(path),
+            Recognition::None => {}
         }
     }
     let names: Vec<String> = found.iter().map(|path| name_of(path)).collect();
@@ -236,36 +236,36 @@ pub(crate) fn describe(files: Vec<(PathBuf, String)>) -> Vec<FoundFile> {
 }
 
 /// How sure it is that a file is a snapshot, a saved profile, or figures.
-fn likeness(path: &Path) -> Result<Likeness> {
+fn recognized(path: &Path) -> Result<Recognition> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     // Opening a pipe would wait for a writer.
     if name::stem(&name).is_none() || fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Ok(Likeness::None);
+        return Ok(Recognition::None);
     }
     if name.ends_with(".json") && !name.ends_with(".ptmem.json") {
-        return likeness_of_json(path).with_context(|| format!("{}: cannot be read", path.display()));
+        return recognized_json(path).with_context(|| format!("{}: cannot be read", path.display()));
     }
     // Compressed, only its name says what a JSON file is.
     let is_other_json = name.contains(".json.") && !name.contains(".ptmem.json.");
-    Ok(if is_other_json { Likeness::None } else { Likeness::Certain })
+    Ok(if is_other_json { Recognition::None } else { Recognition::Certain })
 }
 
 /// Enough of a JSON text to recognize a saved profile.
 const HEAD: u64 = 8192;
 
-fn likeness_of_json(path: &Path) -> io::Result<Likeness> {
+fn recognized_json(path: &Path) -> io::Result<Recognition> {
     let mut file = File::open(path)?;
     let mut text = Vec::new();
     file.by_ref().take(HEAD).read_to_end(&mut text)?;
     if begins_like_a_profile(&String::from_utf8_lossy(&text)) {
-        return Ok(Likeness::Certain);
+        return Ok(Recognition::Certain);
     }
     // Traces of the profiler are larger.
     if file.metadata()?.len() > input::MOST_FIGURES {
-        return Ok(Likeness::None);
+        return Ok(Recognition::None);
     }
     file.read_to_end(&mut text)?;
-    Ok(numbers::likeness(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text)))
+    Ok(numbers::recognized(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text)))
 }
 
 /// Whether a text begins as a saved profile does.

@@ -35,7 +35,7 @@ pub fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
 
 /// How sure it is that a file of JSON, which nobody named, states figures of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Likeness {
+pub enum Recognition {
     /// A figure has a key of PyTorch, of Megatron-LM or of this tool, even if its value is wrong.
     Certain,
     /// The keys are words such as `end`, which others also write, or the end of the file is missing.
@@ -46,8 +46,8 @@ pub enum Likeness {
 
 /// How sure it is that JSON states figures.
 #[must_use]
-pub fn likeness(json: &[u8]) -> Likeness {
-    json::likeness(json)
+pub fn recognized(json: &[u8]) -> Recognition {
+    json::recognized(json)
 }
 
 /// Cases that do not contradict themselves.

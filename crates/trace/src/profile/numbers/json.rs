@@ -9,7 +9,7 @@ use ptmem_base::text::{cut, printable};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::Likeness;
+use super::Recognition;
 use super::bytes::{IterationSeries, Stated, of_text, whole};
 use super::cases::{Cases, DeviceNumbers};
 use super::error::NumbersError;
@@ -37,18 +37,18 @@ pub(super) fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
 }
 
 /// How sure it is that an object is about memory.
-pub(super) fn likeness(text: &[u8]) -> Likeness {
+pub(super) fn recognized(text: &[u8]) -> Recognition {
     if states_schema_first(text) {
-        return Likeness::None;
+        return Recognition::None;
     }
     let mut reader = FigureReader::default();
     let is_cut = reader.read(text).is_err_and(|error| error.is_eof());
     match reader {
-        FigureReader { is_document: true, .. } => Likeness::None,
-        _ if is_cut => Likeness::Possible,
-        FigureReader { has_own_keys: true, .. } => Likeness::Certain,
-        FigureReader { has_figures: true, .. } => Likeness::Possible,
-        _ => Likeness::None,
+        FigureReader { is_document: true, .. } => Recognition::None,
+        _ if is_cut => Recognition::Possible,
+        FigureReader { has_own_keys: true, .. } => Recognition::Certain,
+        FigureReader { has_figures: true, .. } => Recognition::Possible,
+        _ => Recognition::None,
     }
 }
 
