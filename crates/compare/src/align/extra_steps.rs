@@ -12,6 +12,9 @@ use super::sequence::Sequence;
 use super::steps::FoldedSteps;
 use super::{End, MissingPart};
 
+/// With fewer steps than these behind the first, their memory may rise by chance.
+const LEAST_STEPS: usize = 4;
+
 /// The steps that a side lacks, if its memory depends on them. `scale` is the ratio of the sizes in the after.
 pub(super) fn lacking(sequences: &Sides<Sequence<'_>>, scale: f64) -> Option<MissingPart> {
     let steps = sequences.map(|sequence| sequence.steps).both()?;
@@ -82,11 +85,16 @@ impl<'s> MemoryAtSteps<'s> {
         2 * (self.at(last) - self.at(last - 1)) < allocated
     }
 
-    /// True if so many more steps would leave memory behind that counts. `None` with too few steps to tell: the first one may leave
-    /// the state of an optimizer.
+    /// True if so many more steps would leave memory behind that counts: each leaves some, but for the first, which may leave the
+    /// state of an optimizer. `None` with too few steps to tell.
     fn would_rise(&self, extra: usize) -> Option<bool> {
-        let pace = (self.at(self.steps.count - 1) - self.at(1)).checked_div(self.steps.count as i128 - 2)?;
-        Some(pace * extra as i128 >= self.least())
+        let last = self.steps.count - 1;
+        if last < LEAST_STEPS {
+            return None;
+        }
+        let pace = (self.at(last) - self.at(1)) / (last as i128 - 1);
+        let is_steady = (1..=last).map(|step| self.at(step)).is_sorted();
+        Some(is_steady && pace * extra as i128 >= self.least())
     }
 
     /// True if the steps after so many leave memory behind that counts.
