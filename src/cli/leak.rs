@@ -239,7 +239,7 @@ fn search_steps(path: &Path, options: &LeakOptions) -> Result<Search> {
 }
 
 fn search_series(files: &[FoundFile], order: Option<SeriesOrder>, options: &LeakOptions) -> Result<Search> {
-    let series = series::read(files, order, &options.reading())?;
+    let series = series::read(files, order, &options.reading(), true)?;
     let mut search = leak::over(series.profiles, &series.skipped, options);
     search.diagnostics.extend(series.sorted);
     Ok(search)

@@ -30,11 +30,16 @@ pub(crate) struct Series {
 }
 
 /// Reads files. One that the user did not name may turn out to be unreadable: it must not stop a job that looks at all of them
-/// every night.
+/// every night. Where stacks are compared, figures among recordings are left out.
 ///
 /// # Errors
 /// Where no file can be read, one that was named cannot be, one is given twice, or names and times disagree.
-pub(crate) fn read(files: &[FoundFile], order: Option<SeriesOrder>, reading: &ReadOptions) -> Result<Series> {
+pub(crate) fn read(
+    files: &[FoundFile],
+    order: Option<SeriesOrder>,
+    reading: &ReadOptions,
+    compares_stacks: bool,
+) -> Result<Series> {
     let mut members = Vec::new();
     let mut skipped = Vec::new();
     let mut first_error = None;
@@ -56,18 +61,20 @@ pub(crate) fn read(files: &[FoundFile], order: Option<SeriesOrder>, reading: &Re
     if let Some(error) = first_error.filter(|_| members.is_empty()) {
         return Err(error);
     }
-    skipped.extend(take_figures_among_snapshots(&mut members));
+    if compares_stacks {
+        skipped.extend(take_figures_among_snapshots(&mut members));
+    }
     let sorted = sort(&mut members, order)?;
     Ok(Series { profiles: members.into_iter().map(|member| member.profile).collect(), skipped, sorted })
 }
 
-/// Takes the figures that nobody named, if there are recordings with stacks: with one file of figures in a series, only totals could
-/// be compared.
+/// Takes the figures that nobody named, unless they are most of a series: with one file of figures, only totals could be compared.
 fn take_figures_among_snapshots(members: &mut Vec<SeriesMember>) -> Vec<(String, String)> {
-    if members.iter().all(SeriesMember::has_figures_only) {
+    let is_unnamed = |member: &SeriesMember| !member.is_named && member.has_figures_only();
+    if 2 * members.iter().filter(|member| is_unnamed(member)).count() > members.len() {
         return Vec::new();
     }
-    let taken = members.extract_if(.., |member| !member.is_named && member.has_figures_only());
+    let taken = members.extract_if(.., |member| is_unnamed(member));
     taken.map(|member| (member.path, "figures without stacks, beside recordings with stacks".to_owned())).collect()
 }
 

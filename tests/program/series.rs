@@ -63,6 +63,13 @@ fn figures_among_snapshots_count_if_they_are_named() {
     let (exit, steps, remarks) = searched(place.path(), &["*.pkl", "stats.json"]);
     assert_eq!((exit, steps.len()), (Some(0), 4), "{remarks:?}");
     assert!(remarks.contains(&"stacks-not-compared".to_owned()), "{remarks:?}");
+    // Most of a series are not left out.
+    for night in 1..=4 {
+        let figures = format!("{{\"memory_allocated\": {}}}", night * 1_000_000_000_u64);
+        fs::write(place.path().join(format!("step-1{night}.json")), figures).unwrap();
+    }
+    let (exit, steps, remarks) = searched(place.path(), &["."]);
+    assert_eq!((exit, steps.len()), (Some(1), 8), "{remarks:?}");
 }
 
 /// A date behind a word for a process is not a rank, of which each would have one snapshot.

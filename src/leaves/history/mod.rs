@@ -82,7 +82,7 @@ fn read(
     if series::is_in_order(&files, arguments.order) {
         files.drain(..files.len().saturating_sub(last));
     }
-    let mut series = series::read(&files, arguments.order, reading)?;
+    let mut series = series::read(&files, arguments.order, reading, false)?;
     series.profiles.drain(..series.profiles.len().saturating_sub(last));
     let points = series.profiles.iter().map(|profile| CoursePoint { name: profile.source.path.clone(), commit: None });
     Ok((points.collect(), series))

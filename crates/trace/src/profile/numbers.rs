@@ -36,9 +36,9 @@ pub fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
 /// How sure it is that a file of JSON, which nobody named, states figures of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recognition {
-    /// A figure has a key of PyTorch, of Megatron-LM or of this tool, even if its value is wrong.
+    /// A figure has a key of PyTorch, of Megatron-LM, or of this tool with more than one word, even if its value is wrong or cut off.
     Certain,
-    /// The keys are words such as `end`, which others also write, or the end of the file is missing.
+    /// The keys are words such as `end`, which others also write, or the end of the file is missing before any key.
     Possible,
     /// It states none.
     None,
@@ -57,4 +57,23 @@ fn verified(cases: Cases) -> Result<Cases, NumbersError> {
     }
     cases.all.iter().try_for_each(|(name, case)| case.verify(name))?;
     Ok(cases)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_cut_off_is_recognized_by_its_keys() {
+        for (text, how) in [
+            ("{\"max_memory_allocated\": 999", Recognition::Certain),
+            ("{\"max_memory_allocated\": 999}", Recognition::Certain),
+            ("{\"end\": 17", Recognition::Possible),
+            ("{\"end\": 17}", Recognition::Possible),
+            ("", Recognition::Possible),
+            ("{\"a\": 17}", Recognition::None),
+        ] {
+            assert_eq!(recognized(text.as_bytes()), how, "{text}");
+        }
+    }
 }

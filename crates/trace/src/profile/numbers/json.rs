@@ -45,9 +45,8 @@ pub(super) fn recognized(text: &[u8]) -> Recognition {
     let is_cut = reader.read(text).is_err_and(|error| error.is_eof());
     match reader {
         FigureReader { is_document: true, .. } => Recognition::None,
-        _ if is_cut => Recognition::Possible,
         FigureReader { has_own_keys: true, .. } => Recognition::Certain,
-        FigureReader { has_figures: true, .. } => Recognition::Possible,
+        FigureReader { has_figures, .. } if has_figures || is_cut => Recognition::Possible,
         _ => Recognition::None,
     }
 }
