@@ -25,11 +25,11 @@ impl Pairing<'_> {
     }
 
     /// Finds the same where the functions that one side lacks do not count: one may have been extracted or inlined. What two
-    /// programs have in common may be no more than the function that calls all others, so that the whole must have a partner.
+    /// programs have in common may be no more than the function that calls all others, so that one of the two must have a partner.
     pub(super) fn find_callers(&mut self) {
         let found = self.parts_of_wholes(true).into_iter();
-        let is_free = |&(old, new): &(usize, usize)| self.before.free.contains(&old) != self.after.free.contains(&new);
-        self.callers = found.filter(is_free).collect();
+        let has_one = |&(old, new): &(usize, usize)| self.before.free.contains(&old) != self.after.free.contains(&new);
+        self.callers = found.filter(has_one).collect();
         self.callers.sort_unstable();
     }
 
