@@ -70,11 +70,10 @@ pub(crate) fn read(
 
 /// Takes the figures that nobody named, unless they are most of a series: with one file of figures, only totals could be compared.
 fn take_figures_among_snapshots(members: &mut Vec<SeriesMember>) -> Vec<(String, String)> {
-    let is_unnamed = |member: &SeriesMember| !member.is_named && member.has_figures_only();
-    if 2 * members.iter().filter(|member| is_unnamed(member)).count() > members.len() {
+    if 2 * members.iter().filter(|member| member.is_of_unnamed_figures()).count() > members.len() {
         return Vec::new();
     }
-    let taken = members.extract_if(.., |member| is_unnamed(member));
+    let taken = members.extract_if(.., |member| member.is_of_unnamed_figures());
     taken.map(|member| (member.path, "figures without stacks, beside recordings with stacks".to_owned())).collect()
 }
 
@@ -107,6 +106,10 @@ impl SeriesMember {
 
     fn has_figures_only(&self) -> bool {
         self.profile.source.kind == InputKind::Numbers
+    }
+
+    fn is_of_unnamed_figures(&self) -> bool {
+        !self.is_named && self.has_figures_only()
     }
 
     /// When the recording ended.

@@ -169,7 +169,7 @@ fn what_neither_stacks_nor_sizes_tell_is_said() {
     assert_eq!((missing(&diff), unclear(&diff)), (vec![], vec![]));
 }
 
-/// A model, steps that each keep a block of so many KiB, and an evaluation of as many as are given.
+/// A model, steps that each keep a block of `kept` KiB, and an evaluation of `evaluation` KiB.
 fn steps(count: u64, kept: u64, evaluation: u64) -> Profile {
     let mut program = Program::default();
     (0..6).for_each(|layer| program.alloc(format!("weight {layer}"), "load:3", 512 * 2000));
@@ -196,7 +196,7 @@ fn lacking(before: Profile, after: Profile) -> Option<(Side, u64)> {
 fn steps_that_leave_memory_behind_are_lacked_where_a_side_makes_fewer() {
     for (fewer, gone) in [(1, 19 * 21), (2, 18 * 21), (3, 17 * 21), (6, 14 * 21)] {
         let share = (gone * 1000 / (20 * 21 + 6) + 5) / 10;
-        // Also where the steps that are there keep more, so that the peaks are alike.
+        // The same if each step of the shorter side keeps more, which makes the peaks similar.
         for kept in [400, 900] {
             let (longer, shorter) = (steps(20, 400, 0), steps(fewer, kept, 0));
             assert_eq!(lacking(longer, shorter), Some((Side::After, share)), "{fewer} steps");

@@ -324,7 +324,7 @@ fn a_pass_tells_what_grew_beside_the_limits() {
     assert_eq!(judged(4, 6, &["60%"]).1, "PASS peak grew 2.00 MiB (+50.0 %), allowed 60 %");
 }
 
-/// A program with one stack of each function, of so many KiB.
+/// A program in which each function holds one block, with its size in KiB.
 fn holding(stacks: &[(&str, u64)]) -> Profile {
     let mut program = Program::default();
     stacks.iter().for_each(|(function, kib)| program.alloc(*function, &format!("{function}:7"), 1024 * kib));

@@ -131,7 +131,7 @@ fn devices_of_a_process_are_told_from_cases() {
     assert_eq!(one.status.code(), Some(0), "{}", text(&one.stdout));
 }
 
-/// Numbers in the names of cases are parts of them, except for ranks: what was measured is not compared with something else.
+/// Numbers in the names of cases are parts of the names, except for ranks, so that different cases are not compared.
 #[test]
 fn cases_are_paired_by_their_whole_names() {
     let table = |a: &str, b: &str| format!("case,peak,end\n{a},2MiB,1MiB\n{b},4MiB,1MiB\n");

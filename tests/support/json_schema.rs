@@ -1,4 +1,4 @@
-//! JSON held against its schema.
+//! Validates JSON against a schema.
 
 #![allow(clippy::unwrap_used, missing_docs, dead_code, unreachable_pub)]
 
@@ -17,7 +17,7 @@ impl JsonSchema {
         const PLACE: &str = "https://example.org/schema.json";
         let (mut compiler, mut schemas) = (Compiler::new(), Schemas::new());
         compiler.enable_format_assertions();
-        // Its own address, which is that of its publication, would count as the base of what it refers to.
+        // References within a schema are relative to its own address.
         let place = schema["$id"].as_str().unwrap_or(PLACE);
         compiler.add_resource(place, schema.clone()).unwrap();
         let root = compiler.compile(place, &mut schemas).unwrap();
@@ -28,7 +28,7 @@ impl JsonSchema {
         self.schemas.validate(json, self.root).is_ok()
     }
 
-    /// What is wrong with JSON, in a text of several lines.
+    /// The errors of JSON, in a text of several lines.
     pub fn error(&self, json: &Value) -> Option<String> {
         self.schemas.validate(json, self.root).err().map(|error| error.to_string())
     }

@@ -48,7 +48,7 @@ pub(super) fn parts(sequences: &Sides<Sequence<'_>>, scale: f64, order: &mut Vec
         return parts;
     }
     for side in Side::BOTH {
-        let scale = if side == Side::After { scale } else { 1.0 / scale };
+        let scale = scale_of(side, scale);
         for end in [End::Head, End::Tail] {
             match Question::new(sequences, scale, order, side, end).answer() {
                 EndAnswer::Lacks { part, order: corrected } => {
@@ -65,6 +65,11 @@ pub(super) fn parts(sequences: &Sides<Sequence<'_>>, scale: f64, order: &mut Vec
     }
     parts.unclear = parts.unclear.filter(|_| parts.missing.is_empty());
     parts
+}
+
+/// The ratio of the sizes of a side to those of the other, by that of the after.
+pub(super) fn scale_of(side: Side, scale: f64) -> f64 {
+    if side == Side::After { scale } else { 1.0 / scale }
 }
 
 /// The question whether a side lacks an end of the other.

@@ -1,12 +1,12 @@
-//! Equal steps of which one side makes more. At most three of them are aligned, so that their number does not show there. It counts
-//! where memory depends on it: the steps of the shorter side leave memory behind, or a later step of the other is higher than
-//! all that both make.
+//! Different numbers of equal steps. At most three of them are aligned, so the alignment does not show how many there are. The
+//! number matters if memory depends on it: the steps of the shorter side leave memory behind, or a later step of the longer side
+//! is higher than all before it.
 
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
 use ptmem_trace::trace::{Measure, Position};
 
-use super::ends::{LEAST_PART, SAME_PART};
+use super::ends::{LEAST_PART, SAME_PART, scale_of};
 use super::parts::ExtraSteps;
 use super::sequence::Sequence;
 use super::steps::FoldedSteps;
@@ -25,7 +25,7 @@ pub(super) fn lacking(sequences: &Sides<Sequence<'_>>, scale: f64) -> Option<Mis
         return None;
     }
     let [few, many] = [side, side.other()].map(|side| MemoryAtSteps::new(sequences.of(side), *steps.of(side)));
-    let scale = if side == Side::After { scale } else { 1.0 / scale };
+    let scale = scale_of(side, scale);
     if few.begins_like(&many, extra, scale) || !many.free_most() {
         return None;
     }
@@ -69,8 +69,8 @@ impl<'s> MemoryAtSteps<'s> {
         self.held[self.start(step)]
     }
 
-    /// True if the first step begins with the memory that the other side holds so many steps later, rather than with that of
-    /// its first: the recording began later, and contains what the other steps leave behind.
+    /// True if the first step begins with the memory of a later step of the other side rather than of its first: the recording
+    /// began later, and holds the memory that earlier steps left behind. `later` is the number of steps between the two.
     fn begins_like(&self, other: &Self, later: usize, scale: f64) -> bool {
         let own = self.at(0) as f64;
         let [first, later] = [0, later].map(|step| (other.at(step) as f64 * scale - own).abs());
@@ -85,8 +85,8 @@ impl<'s> MemoryAtSteps<'s> {
         2 * (self.at(last) - self.at(last - 1)) < allocated
     }
 
-    /// True if so many more steps would leave memory behind that counts: each leaves some, but for the first, which may leave the
-    /// state of an optimizer. `None` with too few steps to tell.
+    /// True if `extra` further steps would leave a significant amount of memory behind: each step leaves some. The first one is
+    /// ignored, as it may create the state of an optimizer. `None` if there are too few steps.
     fn would_rise(&self, extra: usize) -> Option<bool> {
         let last = self.steps.count - 1;
         if last < LEAST_STEPS {
@@ -97,12 +97,13 @@ impl<'s> MemoryAtSteps<'s> {
         Some(is_steady && pace * extra as i128 >= self.least())
     }
 
-    /// True if the steps after so many leave memory behind that counts.
+    /// True if the steps after the first `after` ones leave a significant amount of memory behind.
     fn leaves(&self, after: usize) -> bool {
         self.at(self.steps.count - 1) - self.at(after - 1) >= self.least()
     }
 
-    /// True if the peak is in a step after so many, and higher than all before them by more than what the steps left behind.
+    /// True if the peak is in a step after the first `after` ones, and is higher than everything before them by more than the
+    /// memory that the steps left behind.
     fn is_higher_after(&self, after: usize) -> bool {
         let starts: Vec<usize> = (after..=self.steps.count).map(|step| self.start(step)).collect();
         let peak = self.sequence.device.figures.allocated.peak_at.map(Position::count);

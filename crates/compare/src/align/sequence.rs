@@ -68,17 +68,16 @@ pub(super) fn common<'r>(runs: &Sides<AlignedSide<'r>>, paired: &Paired) -> Side
     })
 }
 
-/// The steps of both sides. Where one side has them, those of the other side that are the same count however little of it
-/// they are: a short recording is mostly setup, and as many steps of it must be aligned.
+/// The steps of both sides. If only one side consists of steps, the same steps count on the other side, too: a short recording is
+/// mostly setup, and its steps must be aligned in the same way.
 pub(super) fn folded(symbols: &Sides<Vec<u32>>) -> Sides<Option<FoldedSteps>> {
     let found = symbols.map_at_once(|symbols| FoldedSteps::repeated(symbols));
     let repeated = symbols.map(Vec::as_slice).zip(found);
     let mut steps = repeated.map(|(symbols, found)| found.filter(|steps| steps.are_nearly_all_of(symbols)));
-    if let Some(side) = steps.missing() {
+    let Some(side) = steps.missing() else { return steps };
+    if let Some(known) = *steps.of(side.other()) {
         let (own, found) = *repeated.of(side);
-        let other = steps.of(side.other()).zip(Some(symbols.of(side.other())));
-        let are_same = |steps: &FoldedSteps| other.is_some_and(|(known, others)| steps.are_same(own, &known, others));
-        *steps.of_mut(side) = found.filter(are_same);
+        *steps.of_mut(side) = found.filter(|steps| steps.are_same(own, &known, symbols.of(side.other())));
     }
     steps
 }

@@ -125,7 +125,7 @@ mod tests {
             }
         }
         let steps = steps_of(&symbols(100)).unwrap();
-        // A cut in the second of three aligned steps: what is left has as many steps of the whole.
+        // A cut in the second of three aligned steps leaves the same number of steps of the whole.
         assert_eq!(steps.whole_next_to(End::Head, 32), 32);
         assert_eq!(steps.whole_next_to(End::Tail, 32), 5 + 98 * 20 + 7);
         assert_eq!([End::Head, End::Tail].map(|end| steps.whole_next_to(end, 5)), [5, 5]);

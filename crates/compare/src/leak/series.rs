@@ -134,7 +134,7 @@ impl DeviceSeries<'_> {
     /// Adds the leaks, the fastest first, and remarks on what grows.
     fn find_leaks(&self, latest: &DeviceProfile, found: &mut DeviceLeaks, diagnostics: &mut Vec<Diagnostic>) {
         let grouper = self.latest.grouper();
-        // The sum of all stacks that do not leak by themselves, or all that is allocated where one of the snapshots is only figures.
+        // The sum of all stacks that do not leak by themselves; all allocated bytes if one of the snapshots has no stacks.
         let mut others = vec![Held::default(); found.counted().len()];
         let has_stacks = !self.counted(found.skip).any(|at| self.profiles[at].is_numbers());
         found.has_totals_only = !has_stacks;

@@ -178,7 +178,7 @@ fn edit(
     Edit { kind, path, line, near, scope, statements: edited, body, ..Edit::default() }
 }
 
-/// The statement of the same function beside the place of statements that the other side has alone, if they lie within one.
+/// The statement next to the place of statements that only the other side has. It is of the same function, if they are in one.
 fn beside(others: &[Statement<'_>], place: usize) -> Option<usize> {
     if others.iter().all(Statement::is_decorator) {
         return Some(place);

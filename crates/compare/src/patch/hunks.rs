@@ -170,7 +170,7 @@ fn divided(range: StatementRange, statements: &Sides<Vec<Statement<'_>>>) -> Vec
 /// The changed parts, with each function and class that only comes or goes by itself.
 pub(super) fn hunks(changes: &[DiffOp], statements: &Sides<Vec<Statement<'_>>>) -> Vec<Hunk> {
     let mut hunks: Vec<Hunk> = Vec::new();
-    // The part with the head of a block that comes or goes, as long as the statements behind it are indented anew.
+    // The part with the head of a block that comes or goes, while the statements after it change only their indentation.
     let mut head: Option<usize> = None;
     for StatementRange { at, is_equal } in
         ranges(changes, statements).into_iter().flat_map(|range| divided(range, statements))

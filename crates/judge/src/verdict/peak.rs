@@ -90,7 +90,7 @@ pub(super) fn most(diff: &Diff, device: &DeviceDiff, delta: i128) -> Option<Grow
     Some(GrownMost { label: most.label.clone(), gained: most.delta(), others: delta - most.delta() })
 }
 
-/// What a pass does not tell.
+/// Growth that a pass mentions, although no limit is about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Beside {
     /// A figure without a limit grew.

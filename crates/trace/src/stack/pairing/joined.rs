@@ -27,9 +27,11 @@ impl Pairing<'_> {
     /// Finds the same where the functions that one side lacks do not count: one may have been extracted or inlined. What two
     /// programs have in common may be no more than the function that calls all others, so that one of the two must have a partner.
     pub(super) fn find_callers(&mut self) {
-        let found = self.parts_of_wholes(true).into_iter();
-        let has_one = |&(old, new): &(usize, usize)| self.before.free.contains(&old) != self.after.free.contains(&new);
-        self.callers = found.filter(has_one).collect();
+        for (before, after) in self.parts_of_wholes(true) {
+            if self.before.free.contains(&before) != self.after.free.contains(&after) {
+                self.callers.push((before, after));
+            }
+        }
         self.callers.sort_unstable();
     }
 
