@@ -219,7 +219,7 @@ fn annotated_phases_have_the_events_of_the_story() {
         let file = std::fs::File::open(folder().join(format!("{name}.pkl"))).unwrap();
         let snapshot = snapshot::read(file).unwrap();
         let (_, device) = snapshot.devices.first_key_value().unwrap();
-        let found = phase::phases(&snapshot, snapshot.events_of(device));
+        let found = phase::phases(&snapshot, device);
         let mut numbers = HashMap::new();
         let mut found: Vec<_> = found
             .iter()

@@ -7,16 +7,17 @@ use std::ops::Range;
 
 use ptmem::device::DeviceId;
 use ptmem::replay::{self, Position, WantedResults};
-use ptmem::snapshot::{Device, Event, Segment, Snapshot};
+use ptmem::snapshot::{Device, EventTimes, Segment, Snapshot};
 
 /// The recording of these events of a device.
 pub fn cut(whole: Snapshot, id: DeviceId, window: Range<usize>) -> Snapshot {
     let segments = state(&whole, id, window.end);
-    let events = whole.events_of(&whole.devices[&id])[window].to_vec();
+    let recorded = &whole.devices[&id];
+    let events = whole.events_of(recorded)[window.clone()].to_vec();
+    let times: EventTimes = whole.times_of(recorded).skip(window.start).take(window.len()).collect();
     let device = Device { segments, events: 0..events.len(), overflowed: None };
-    let times: Vec<i64> = events.iter().filter_map(Event::time).collect();
     let mut annotations = whole.annotations;
-    let last = times.iter().max().copied().unwrap_or(i64::MIN);
+    let last = times.all().flatten().max().unwrap_or(i64::MIN);
     annotations.retain(|annotation| annotation.time_us <= last);
     let mut run = whole.run;
     if let Some(run) = &mut run {
@@ -25,7 +26,7 @@ pub fn cut(whole: Snapshot, id: DeviceId, window: Range<usize>) -> Snapshot {
         run.program = None;
         run.counters = Vec::new();
     }
-    Snapshot { events, annotations, run, devices: BTreeMap::from([(id, device)]), ..whole }
+    Snapshot { events, times, annotations, run, devices: BTreeMap::from([(id, device)]), ..whole }
 }
 
 /// The segments of a device after some of its events.

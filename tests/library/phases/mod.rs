@@ -11,7 +11,7 @@ use self::limits::judge;
 use crate::support::pickle::{self, Value, write};
 use proptest::prelude::*;
 use ptmem::diff::{self, PhaseOptions};
-use ptmem::phase::{self, PhaseSource};
+use ptmem::phase::{self, Phase, PhaseSource};
 use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, InputKind, MOST_PHASES, Occurrence, Profile, ReadOptions};
 use ptmem::replay;
@@ -143,7 +143,7 @@ fn profile_of(events: &[Event], marks: &[(&str, &str, i64)]) -> Profile {
 fn found(events: &[Event], marks: &[(&str, &str, i64)]) -> Vec<String> {
     let snapshot = snapshot_of(events, marks);
     let mut numbers: HashMap<_, usize> = HashMap::new();
-    let describe = |phase: &phase::Phase| {
+    let describe = |phase: &Phase| {
         let marks = [if phase.begins { "" } else { "<" }, if phase.ends { "" } else { ">" }];
         let number = numbers.entry((phase.source, phase.name)).or_default();
         *number += 1;
@@ -156,7 +156,12 @@ fn found(events: &[Event], marks: &[(&str, &str, i64)]) -> Vec<String> {
             marks.concat()
         )
     };
-    phase::phases(&snapshot, &snapshot.events).iter().map(describe).collect()
+    phases_of(&snapshot).iter().map(describe).collect()
+}
+
+/// The phases of all devices: one at most.
+fn phases_of(snapshot: &Snapshot) -> Vec<Phase> {
+    snapshot.devices.values().flat_map(|device| phase::phases(snapshot, device)).collect()
 }
 
 /// Events at the times 10, 20, ….
@@ -358,7 +363,7 @@ proptest! {
     fn phases_of_any_history_are_what_the_counters_say(events in events(), marks in marks()) {
         let snapshot = snapshot_of(&events, &marks);
         let count = snapshot.events.len();
-        let found = phase::phases(&snapshot, &snapshot.events);
+        let found = phases_of(&snapshot);
         for phase in &found {
             prop_assert!(phase.from <= phase.to && phase.to.count() <= count, "{phase:?}");
         }

@@ -17,7 +17,7 @@ fn a_snapshot_is_read_in_every_style_of_writing() {
         let device = &snapshot.devices[&DeviceId::FIRST];
         let events = snapshot.events_of(device);
         let first = &events[0];
-        let event = (events.len(), first.action, first.addr, first.size, first.time());
+        let event = (events.len(), first.action, first.addr, first.size, snapshot.time_of(device, 0));
         let blocks: Vec<_> = device.segments[0].blocks.iter().map(|b| (b.address, b.size, b.state)).collect();
         (event, stack_of(snapshot, first), (device.segments.len(), blocks))
     });
@@ -103,7 +103,7 @@ fn tuples_stand_for_lists_and_lists_for_tuples() {
 #[test]
 fn optional_keys_may_be_missing() {
     let event = ["stream", "time_us", "frames"].iter().fold(event("alloc", 4096, 512), |e, key| e.without(key));
-    let (time, stack) = read_with(&of_event(event), |s| (s.events[0].time(), s.events[0].stack));
+    let (time, stack) = read_with(&of_event(event), |s| (s.times.all().next().flatten(), s.events[0].stack));
     assert_eq!((time, stack), (None, None));
     let keys =
         ["allocated_size", "active_size", "stream", "segment_type", "segment_pool_id", "is_expandable", "frames"];
@@ -254,7 +254,8 @@ fn an_event_is_read_the_same_whatever_stands_before_it() {
         let text = |id: Option<_>| id.map(|id| snapshot.tables.string(id).to_owned());
         let tags = (tags.stream, text(tags.compile_context), text(tags.user_metadata), tags.pool_id);
         let action = event.action_name(&snapshot.tables).to_owned();
-        (action, event.addr, event.size, event.time(), stack_of(snapshot, event), tags)
+        let time = snapshot.times.all().nth(index).flatten();
+        (action, event.addr, event.size, time, stack_of(snapshot, event), tags)
     };
     let file = |events: Vec<Value>| snapshot_of(list([]), list([list(events)]));
     let alone: Vec<_> =

@@ -19,7 +19,7 @@ mod unread;
 mod visit;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use strum::IntoEnumIterator;
@@ -29,7 +29,7 @@ use self::sources::SourceTexts;
 use self::unread::Unread;
 use super::field::{FieldKey, RecordKind};
 use super::value::{Short, ValueHandle, ValueKind};
-use super::{Action, Damage, Event, FrameId, StackId, StringId, Tables, Tags, TagsId};
+use super::{Action, Damage, Event, EventTimes, FrameId, StackId, StringId, Tables, Tags, TagsId};
 use crate::pickle::Visitor;
 
 /// Lists and dictionaries that are neither stacks nor records: a few, and one of blocks for each segment.
@@ -61,6 +61,9 @@ pub(super) struct SnapshotBuilder {
     tuple_depths: Vec<u8>,
     tuple_ids: HashMap<Box<[ValueHandle]>, u32>,
     events: Vec<Event>,
+    times: EventTimes,
+    /// Times that were stated after others had followed, by the position of their events.
+    late_times: BTreeMap<usize, Option<i64>>,
     /// The keys of the events that lack some.
     incomplete: FxHashMap<usize, Present>,
     /// The `forward_frames` of events, by their position: few have any.

@@ -10,6 +10,7 @@ use super::run::RunFacts;
 use super::segment::Segment;
 use super::settings::AllocatorSettings;
 use super::tables::{StringId, Tables};
+use super::times::EventTimes;
 
 /// The contents of a snapshot file.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub struct Snapshot {
     pub tables: Tables,
     /// All events; every device owns a range of them.
     pub events: Vec<Event>,
+    /// Their times, which releases before 2.2 do not write.
+    pub times: EventTimes,
     /// All devices that have segments or events, and pinned host memory where the file has it.
     pub devices: BTreeMap<DeviceId, Device>,
     /// `allocator_settings` as they were at the dump.
@@ -76,6 +79,18 @@ impl Snapshot {
     #[must_use]
     pub fn events_of(&self, device: &Device) -> &[Event] {
         &self.events[device.events.clone()]
+    }
+
+    /// The times of the history of a device, in microseconds since the Unix epoch.
+    pub fn times_of(&self, device: &Device) -> impl Iterator<Item = Option<i64>> + Clone {
+        self.times.range(device.events.clone())
+    }
+
+    /// The time of an event in the history of a device, by its index there.
+    #[must_use]
+    pub fn time_of(&self, device: &Device, index: usize) -> Option<i64> {
+        let at = device.events.clone().nth(index)?;
+        self.times.range(at..at + 1).next().flatten()
     }
 
     /// The histories that are recorded together with that of a device: GPUs are switched on together, and pinned host memory

@@ -4,15 +4,13 @@ use ptmem_base::text::cut;
 
 use super::tables::{StackId, Tables, TagsId};
 
-/// One entry of a device trace, in 32 bytes because a snapshot holds millions.
+/// One entry of a device trace without its time, in 24 bytes because a snapshot holds millions.
 #[derive(Debug, Clone, Copy)]
 pub struct Event {
     /// Address; for [`Action::Oom`] the free bytes of the device instead (`device_free`).
     pub addr: u64,
     /// Bytes; the meaning depends on the action.
     pub size: u64,
-    /// Microseconds since the Unix epoch; [`Event::NO_TIME`] before release 2.2.
-    pub time_us: i64,
     /// The captured stack; `None` where there is no `frames` key.
     pub stack: Option<StackId>,
     /// Tags, which rarely change from one event to the next.
@@ -22,12 +20,9 @@ pub struct Event {
 }
 
 impl Event {
-    /// In [`Event::time_us`]: the release wrote no times.
-    pub const NO_TIME: i64 = i64::MIN;
-
     /// One of which no key was read.
     pub(super) fn empty(tags: TagsId) -> Self {
-        Self { addr: 0, size: 0, time_us: Self::NO_TIME, stack: None, tags, action: Action::Snapshot }
+        Self { addr: 0, size: 0, stack: None, tags, action: Action::Snapshot }
     }
 
     /// The name of the action in the file, at most 64 bytes of it.
@@ -37,12 +32,6 @@ impl Event {
             Action::Other => tables.tags(self.tags).action.map_or("", |name| cut(tables.string(name), 64)),
             known => known.into(),
         }
-    }
-
-    /// The time, where the release wrote one.
-    #[must_use]
-    pub fn time(&self) -> Option<i64> {
-        (self.time_us != Self::NO_TIME).then_some(self.time_us)
     }
 }
 

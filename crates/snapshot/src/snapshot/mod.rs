@@ -16,6 +16,7 @@ mod run_devices;
 mod segment;
 mod settings;
 mod tables;
+mod times;
 mod value;
 
 use std::io::Read;
@@ -29,6 +30,7 @@ pub use run_devices::{CardFacts, CollectedBlocks, DeviceCounters, DeviceModules,
 pub use segment::{Block, BlockState, BlockSums, Segment};
 pub use settings::{AllocatorSettings, ParseSettingsError};
 pub use tables::{Frame, FrameId, StackId, StringId, Tables, Tags, TagsId};
+pub use times::EventTimes;
 
 use crate::input::{Input, InputFormat};
 use crate::pickle;

@@ -12,9 +12,10 @@ pub use passes::passes;
 use serde::{Deserialize, Serialize};
 
 use std::collections::HashMap;
+use std::iter::Peekable;
 
 use ptmem_base::text::cut;
-use ptmem_snapshot::snapshot::{Annotation, Event, Snapshot, StackId, StringId, Tables, Tags};
+use ptmem_snapshot::snapshot::{Annotation, Device, Event, Snapshot, StackId, StringId, Tables, Tags};
 use rustc_hash::FxHashMap;
 
 use crate::stack::is_python;
@@ -88,8 +89,9 @@ pub(crate) fn folded_name(text: &str) -> &str {
 /// Annotations do not state their device (`device` is the thread's current one, often another), so they apply to all
 /// devices. Without times in the file, phases cannot be derived from annotations.
 #[must_use]
-pub fn phases(snapshot: &Snapshot, events: &[Event]) -> Vec<Phase> {
-    let mut phases = annotated(&snapshot.annotations, events);
+pub fn phases(snapshot: &Snapshot, device: &Device) -> Vec<Phase> {
+    let events = snapshot.events_of(device);
+    let mut phases = annotated(&snapshot.annotations, snapshot.times_of(device), Position::of_count(events.len()));
     let tables = &snapshot.tables;
     phases.extend(tagged(events, PhaseSource::Metadata, tables, |tags| tags.user_metadata));
     phases.extend(tagged(events, PhaseSource::CompileContext, tables, |tags| tags.compile_context));
@@ -99,18 +101,21 @@ pub fn phases(snapshot: &Snapshot, events: &[Event]) -> Vec<Phase> {
 
 /// Pairs the starts and ends of annotations. They do not say which thread they are of; of one name the latest start
 /// belongs to the first end, as they nest within a thread.
-fn annotated(annotations: &[Annotation], events: &[Event]) -> Vec<Phase> {
-    if annotations.is_empty() || !events.iter().any(|event| event.time().is_some()) {
+fn annotated(
+    annotations: &[Annotation],
+    times: impl Iterator<Item = Option<i64>> + Clone,
+    end: Position,
+) -> Vec<Phase> {
+    if annotations.is_empty() || times.clone().flatten().next().is_none() {
         return Vec::new();
     }
     let mut marks: Vec<&Annotation> = annotations.iter().collect();
     marks.sort_by_key(|mark| mark.time_us);
-    let end = Position::of_count(events.len());
     let mut open: HashMap<StringId, Vec<usize>> = HashMap::new();
     let mut found: Vec<Phase> = Vec::new();
     // An event of the same microsecond as a mark is inside.
-    let mut before = Clock::new(events);
-    let mut until = Clock::new(events);
+    let mut before = Clock::new(times.clone());
+    let mut until = Clock::new(times);
     for mark in marks {
         before.advance_while(|time| time < mark.time_us);
         until.advance_while(|time| time <= mark.time_us);
@@ -139,29 +144,31 @@ fn annotated(annotations: &[Annotation], events: &[Event]) -> Vec<Phase> {
 }
 
 /// A place in a history that moves on with time.
-struct Clock<'e> {
-    events: &'e [Event],
+struct Clock<T: Iterator> {
+    /// Those of the events from there on.
+    times: Peekable<T>,
     /// The number of events before it.
     count: usize,
     /// The latest time of these.
     latest: i64,
 }
 
-impl<'e> Clock<'e> {
-    fn new(events: &'e [Event]) -> Self {
-        Self { events, count: 0, latest: i64::MIN }
+impl<T: Iterator<Item = Option<i64>>> Clock<T> {
+    fn new(times: T) -> Self {
+        Self { times: times.peekable(), count: 0, latest: i64::MIN }
     }
 
     /// Moves behind all events whose time is early enough.
     fn advance_while(&mut self, is_early: impl Fn(i64) -> bool) {
-        while let Some(event) = self.events.get(self.count) {
+        while let Some(time) = self.times.peek() {
             // A clock that goes back does not bring events back.
-            let time = event.time().unwrap_or(self.latest).max(self.latest);
+            let time = time.unwrap_or(self.latest).max(self.latest);
             if !is_early(time) {
                 break;
             }
             self.latest = time;
             self.count += 1;
+            self.times.next();
         }
     }
 

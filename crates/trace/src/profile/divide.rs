@@ -2,7 +2,7 @@
 
 use ptmem_base::device::DeviceId;
 use ptmem_base::text::{cut, thousands};
-use ptmem_snapshot::snapshot::{Event, Snapshot};
+use ptmem_snapshot::snapshot::Snapshot;
 
 use super::device::DeviceProfile;
 use super::error::ProfileError;
@@ -85,8 +85,8 @@ fn parts(
     match *every {
         Every::Events(length) => Ok(by_events(count(length), count(device.events))),
         Every::Time(length) => {
-            let recorded = snapshot.and_then(|snapshot| Some(snapshot.events_of(snapshot.devices.get(&id)?)));
-            let parts = recorded.map_or(Err(Lack::AllTimes), |events| by_time(length, events).ok_or(Lack::Times));
+            let recorded = snapshot.and_then(|snapshot| Some(snapshot.times_of(snapshot.devices.get(&id)?)));
+            let parts = recorded.map_or(Err(Lack::AllTimes), |times| by_time(length, times).ok_or(Lack::Times));
             parts.map_err(|lack| undivided(id, every, lack))
         }
         Every::Steps(length, ref named) => {
@@ -152,13 +152,13 @@ fn name_of(group: &[Step]) -> String {
 }
 
 /// `None` where no event has a time.
-fn by_time(length: u64, events: &[Event]) -> Option<Vec<(String, Window)>> {
-    let first = events.iter().find_map(Event::time)?;
+fn by_time(length: u64, times: impl Iterator<Item = Option<i64>> + Clone) -> Option<Vec<(String, Window)>> {
+    let first = times.clone().flatten().next()?;
     // A clock that goes back does not bring events back.
     let mut latest = first;
-    let mut part_of = Vec::with_capacity(events.len());
-    for event in events {
-        latest = event.time().unwrap_or(latest).max(latest);
+    let mut part_of = Vec::new();
+    for time in times {
+        latest = time.unwrap_or(latest).max(latest);
         part_of.push(microseconds(first, latest) / length);
     }
     let parts = (0..=microseconds(first, latest) / length).take(MOST_INTERVALS + 1).map(|part| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ptmem_base::diagnostic::{self, Diagnostic};
 use ptmem_base::pattern::Pattern;
 use ptmem_base::text::{count, cut};
-use ptmem_snapshot::snapshot::{Action, Copier, Event, OwnPackage, RunFacts, Snapshot, StackId, Tables};
+use ptmem_snapshot::snapshot::{Action, Copier, Device, Event, OwnPackage, RunFacts, Snapshot, StackId, Tables};
 use strum::IntoEnumIterator;
 
 use super::{DeviceProfile, Profile, ProfileError, ReadOptions, Source, collected, guesses, phases};
@@ -24,10 +24,8 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
     let mut diagnostics = Vec::new();
     let mut ignores = true;
     let tags = DeviceTags::of_devices(&mut snapshot, options.unfold);
-    let first_us = snapshot.devices.values().filter_map(|device| snapshot.events_of(device).first());
-    let first_us = first_us.filter_map(Event::time).min();
-    let last_us = snapshot.devices.values().filter_map(|device| snapshot.events_of(device).last());
-    let ended_us = last_us.filter_map(Event::time).max();
+    let first_us = snapshot.devices.values().filter_map(|device| snapshot.time_of(device, 0)).min();
+    let ended_us = snapshot.devices.values().filter_map(|device| last_time(&snapshot, device)).max();
     for (&id, device) in &snapshot.devices {
         let events = snapshot.events_of(device);
         let wanted = WantedResults { tags: tags.get(&id), layout: options.layout, ignore: &options.ignore };
@@ -37,13 +35,13 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
         let mut device = DeviceProfile {
             device: id,
             events: events.len() as u64,
-            duration_us: duration(events),
+            duration_us: duration(&snapshot, device),
             ran_over: device.overflowed == Some(true),
             collected: collected::allocations(&snapshot, id, events),
             actions: actions(&replay, events, &snapshot.tables),
-            times: times(events, first_us),
+            times: times(&snapshot, device, first_us),
             failed_stacks: failed_stacks(&snapshot.tables, events, &replay.figures.ooms),
-            phases: phases::measured(&snapshot, id, events, &replay, &mut diagnostics),
+            phases: phases::measured(&snapshot, (id, device), &replay, &mut diagnostics),
             layout: replay.layout,
             private_pools: replay.private_pools,
             figures: replay.figures,
@@ -157,10 +155,14 @@ fn actions(replay: &Replay, events: &[Event], tables: &Tables) -> BTreeMap<Strin
 }
 
 /// Microseconds from the first event to the last.
-fn duration(events: &[Event]) -> Option<u64> {
-    let first = events.first()?.time()?;
-    let last = events.last()?.time()?;
-    u64::try_from(last.checked_sub(first)?).ok()
+fn duration(snapshot: &Snapshot, device: &Device) -> Option<u64> {
+    let first = snapshot.time_of(device, 0)?;
+    u64::try_from(last_time(snapshot, device)?.checked_sub(first)?).ok()
+}
+
+/// The time of the last event.
+fn last_time(snapshot: &Snapshot, device: &Device) -> Option<i64> {
+    snapshot.time_of(device, device.events.len().checked_sub(1)?)
 }
 
 /// Packages with a remark of their own.
@@ -198,13 +200,14 @@ pub(super) fn remarks(run: &RunFacts, known_guesses: &[String]) -> Vec<Diagnosti
 const TIMES: usize = 128;
 
 /// The times of places of a device. `first_us` is that of the first event of any device.
-fn times(events: &[Event], first_us: Option<i64>) -> Vec<(Position, u64)> {
+fn times(snapshot: &Snapshot, device: &Device, first_us: Option<i64>) -> Vec<(Position, u64)> {
     let Some(first_us) = first_us else { return Vec::new() };
-    let count = TIMES.min(events.len());
+    let events = device.events.len();
+    let count = TIMES.min(events);
     let mut times: Vec<(Position, u64)> = Vec::with_capacity(count + 1);
-    let places = (0..count).map(|i| i * events.len() / count).chain(events.len().checked_sub(1));
+    let places = (0..count).map(|i| i * events / count).chain(events.checked_sub(1));
     for place in places {
-        let time = events[place].time().and_then(|time| u64::try_from(time.checked_sub(first_us)?).ok());
+        let time = snapshot.time_of(device, place).and_then(|time| u64::try_from(time.checked_sub(first_us)?).ok());
         let is_later = times.last().is_none_or(|&(last, _)| last < Position::after(place));
         times.extend(time.filter(|_| is_later).map(|time| (Position::after(place), time)));
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::{count, thousands};
-use ptmem_snapshot::snapshot::{Event, Snapshot};
+use ptmem_snapshot::snapshot::{Device, Snapshot};
 
 use crate::phase::steps::{OPTIMIZER, StepMark};
 use crate::phase::{self, Phase, PhaseSource, folded_name, step_of_profiler};
@@ -228,13 +228,12 @@ fn arrange(all: &mut [Occurrence]) {
 /// The phases of a device with the memory held in each, where that is known. Reports irregular ones.
 pub(crate) fn measured(
     snapshot: &Snapshot,
-    device: DeviceId,
-    events: &[Event],
+    (id, device): (DeviceId, &Device),
     replay: &Replay,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Phases {
     let figures = &replay.figures;
-    let mut found = phase::phases(snapshot, events);
+    let mut found = phase::phases(snapshot, device);
     if figures.history != HistoryKind::Recorded || found.is_empty() {
         return Phases::default();
     }
@@ -242,7 +241,7 @@ pub(crate) fn measured(
     found.truncate(MOST_PHASES);
     if are_known(figures) {
         let told = [(Code::PhasesIrregular, irregular(&found)), (Code::PhasesCut, left_out(cut))].into_iter();
-        diagnostics.extend(told.filter_map(|(code, message)| Some(Diagnostic::new(code, device, message?))));
+        diagnostics.extend(told.filter_map(|(code, message)| Some(Diagnostic::new(code, id, message?))));
     }
     // Names can be long, and many phases have the same.
     let mut names: HashMap<&str, Arc<str>> = HashMap::new();

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use ptmem_snapshot::snapshot::{Event, Snapshot};
+use ptmem_snapshot::snapshot::Snapshot;
 
 use super::device::DeviceProfile;
 use super::moment::{Moment, PhaseMoment, PhasePoint};
@@ -37,12 +37,12 @@ impl DeviceProfile {
 
     /// Every device counts from the first event of any, so that one time means one moment on all of them.
     fn at_time(&self, us: i64, snapshot: &Snapshot) -> Option<Position> {
-        let events = snapshot.events_of(snapshot.devices.get(&self.device)?);
-        let times = snapshot.events.iter().filter_map(Event::time);
-        let last = times.clone().max()?;
-        let until = times.min()?.checked_add(us).filter(|&until| until <= last)?;
-        let later = events.iter().position(|event| event.time().is_some_and(|time| time > until));
-        let before = later.unwrap_or(events.len());
+        let device = snapshot.devices.get(&self.device)?;
+        let all = snapshot.times.all().flatten();
+        let last = all.clone().max()?;
+        let until = all.min()?.checked_add(us).filter(|&until| until <= last)?;
+        let later = snapshot.times_of(device).position(|time| time.is_some_and(|time| time > until));
+        let before = later.unwrap_or(device.events.len());
         Some(Position::of_count(before))
     }
 

@@ -22,17 +22,17 @@ struct Tally {
 }
 
 impl Census {
-    pub(super) fn of(events: &[Event]) -> Self {
+    pub(super) fn of(events: &[Event], times: impl Iterator<Item = Option<i64>>) -> Self {
         let mut census = Self::default();
         let mut latest = i64::MIN;
         for event in events {
             let tally = &mut census.by_action[event.action as usize];
             tally.events += 1;
             tally.sizes += i128::from(event.size);
-            if let Some(time) = event.time() {
-                census.backwards += u64::from(time < latest);
-                latest = latest.max(time);
-            }
+        }
+        for time in times.flatten() {
+            census.backwards += u64::from(time < latest);
+            latest = latest.max(time);
         }
         census
     }

@@ -205,7 +205,7 @@ impl Ignored {
         if ignore.is_empty() {
             return Self(windows);
         }
-        for phase in phases(view.snapshot, view.events()) {
+        for phase in phases(view.snapshot, view.device) {
             let name = folded_name(view.snapshot.tables.string(phase.name));
             let Some(pattern) = ignore.iter().position(|pattern| pattern.matches(name)) else { continue };
             let own = IgnoredPhase { from: phase.from, until: phase.to, pattern };

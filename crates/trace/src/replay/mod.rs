@@ -94,7 +94,7 @@ pub fn run_with(
         .iter()
         .flat_map(|segment| segment.blocks.iter().copied())
         .filter(|block| block.state != BlockState::Inactive);
-    let census = Census::of(events);
+    let census = Census::of(events, snapshot.times_of(device));
     let lifetimes = lifetimes::trace(events, &active.collect::<Vec<_>>(), &census);
     measure::measure(DeviceView { snapshot, id, device }, lifetimes, census, wanted)
 }

@@ -58,7 +58,7 @@ impl SnapshotBuilder {
             size: place(FieldKey::Size)?,
             time_us: place(FieldKey::TimeUs),
             frames: place(FieldKey::Frames),
-            event: Event { stack: None, time_us: Event::NO_TIME, ..event },
+            event: Event { stack: None, ..event },
         };
         Some(AlikeDictionaries { shape, varying: varying.into_iter().map(|(pair, _)| 2 * pair + 1).collect() })
     }
@@ -69,13 +69,12 @@ impl SnapshotBuilder {
         let mut event = shape.event;
         event.addr = self.unsigned(varying[shape.addr])?;
         event.size = self.unsigned(varying[shape.size])?;
-        if let Some(at) = shape.time_us {
-            event.time_us = self.time(varying[at]);
-        }
         if let Some(at) = shape.frames {
             event.stack = self.use_stack(varying[at]);
         }
+        let time = shape.time_us.and_then(|at| self.time(varying[at]));
         self.events.push(event);
+        self.times.push(time);
         Some(Dict::Record(RecordKind::Event, container::index(self.events.len() - 1)))
     }
 }

@@ -31,10 +31,10 @@ impl SnapshotBuilder {
     }
 
     #[inline]
-    pub(super) fn time(&self, value: ValueHandle) -> i64 {
+    pub(super) fn time(&self, value: ValueHandle) -> Option<i64> {
         match value.kind() {
-            ValueKind::Int(time) => time,
-            _ => self.integer(value).and_then(|time| i64::try_from(time).ok()).unwrap_or(Event::NO_TIME),
+            ValueKind::Int(time) => Some(time),
+            _ => self.integer(value).and_then(|time| i64::try_from(time).ok()),
         }
     }
 
@@ -101,6 +101,7 @@ impl SnapshotBuilder {
         pairs: impl Iterator<Item = (ValueHandle, ValueHandle)>,
     ) -> Dict {
         let mut event = self.events[at];
+        let mut time = None;
         let mut tags = [ValueHandle::ABSENT; 5];
         let [stream, compile_context, user_metadata, pool_id, other_action] = &mut tags;
         for (key, value) in pairs {
@@ -124,7 +125,7 @@ impl SnapshotBuilder {
                         present.size = true;
                     }
                 }
-                Some(FieldKey::TimeUs) => event.time_us = self.time(value),
+                Some(FieldKey::TimeUs) => time = Some(self.time(value)),
                 Some(FieldKey::Frames) => event.stack = self.use_stack(value),
                 Some(FieldKey::ForwardFrames) => self.forward.push((at, value)),
                 Some(FieldKey::Stream) => *stream = value,
@@ -137,6 +138,11 @@ impl SnapshotBuilder {
         }
         event.tags = self.tags_with(event.tags, tags);
         self.events[at] = event;
+        if at == self.times.len() {
+            self.times.push(time.flatten());
+        } else if let Some(time) = time {
+            self.late_times.insert(at, time);
+        }
         // More of its dictionary can complete it.
         if present != Present::ALL {
             self.incomplete.insert(at, present);

@@ -86,7 +86,7 @@ impl SnapshotBuilder {
         if let Some(segments) = host_segments {
             self.finish_segments(segments, FieldKey::HostSegments, &mut devices)?;
         }
-        let events = self.finish_traces(traces, host_traces, &mut devices)?;
+        let (events, times) = self.finish_traces(traces, host_traces, &mut devices)?;
         let mut settings = settings.map(|value| self.finish_settings(value)).unwrap_or_default();
         let keeps_annotations = annotations.is_some();
         let annotations = annotations.map(|value| self.finish_annotations(value)).unwrap_or_default();
@@ -101,6 +101,7 @@ impl SnapshotBuilder {
         Ok(Snapshot {
             tables: self.tables,
             events,
+            times,
             devices,
             settings,
             annotations,

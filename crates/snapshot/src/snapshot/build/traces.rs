@@ -7,7 +7,7 @@ use ptmem_base::device::DeviceId;
 
 use super::super::field::{FieldKey, RecordKind};
 use super::super::value::ValueHandle;
-use super::super::{Action, AllocatorSettings, Device, Event, SnapshotError};
+use super::super::{Action, AllocatorSettings, Device, Event, EventTimes, SnapshotError};
 use super::SnapshotBuilder;
 use super::container::Present;
 use super::finish::{MOST_REPEATED, UNSIGNED, device_number, invalid, required};
@@ -49,13 +49,18 @@ impl Order {
         }
     }
 
-    fn apply(self, mut events: Vec<Event>) -> Vec<Event> {
+    /// True if all that were `read` stay where they are.
+    fn keeps_all(&self, read: usize) -> bool {
+        self.moved.is_empty() && self.stay == read
+    }
+
+    fn apply<T: Copy>(&self, mut read: Vec<T>) -> Vec<T> {
         if self.moved.is_empty() {
-            events.truncate(self.stay);
-            return events;
+            read.truncate(self.stay);
+            return read;
         }
-        let moved = self.moved.iter().map(|&place| events[place as usize]);
-        events[..self.stay].iter().copied().chain(moved).collect()
+        let moved = self.moved.iter().map(|&place| read[place as usize]);
+        read[..self.stay].iter().copied().chain(moved).collect()
     }
 }
 
@@ -66,7 +71,7 @@ impl SnapshotBuilder {
         of_devices: Option<ValueHandle>,
         of_host: Option<ValueHandle>,
         devices: &mut BTreeMap<DeviceId, Device>,
-    ) -> Result<Vec<Event>, SnapshotError> {
+    ) -> Result<(Vec<Event>, EventTimes), SnapshotError> {
         let mut all = Order::default();
         if let Some(list) = of_devices {
             let traces = self.list_items(list).map(Cow::into_owned);
@@ -80,7 +85,20 @@ impl SnapshotBuilder {
             let added = self.finish_trace(trace, Ok(DeviceId::Host), &mut all, devices);
             added.map_err(|error| error.within("host_traces"))?;
         }
-        Ok(all.apply(std::mem::take(&mut self.events)))
+        Ok((all.apply(std::mem::take(&mut self.events)), self.finish_times(&all)))
+    }
+
+    /// The times of the events, in the same order.
+    fn finish_times(&mut self, order: &Order) -> EventTimes {
+        let times = std::mem::take(&mut self.times);
+        if order.keeps_all(times.len()) && self.late_times.is_empty() {
+            return times;
+        }
+        let mut read: Vec<Option<i64>> = times.all().collect();
+        for (&at, &time) in &self.late_times {
+            read[at] = time;
+        }
+        order.apply(read).into_iter().collect()
     }
 
     /// Checks the events of a device, and adds their places to those of all.
@@ -157,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_takes_32_bytes() {
-        assert_eq!(size_of::<Event>(), 32);
+    fn an_event_takes_24_bytes() {
+        assert_eq!(size_of::<Event>(), 24);
     }
 }
