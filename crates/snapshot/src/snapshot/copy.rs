@@ -9,21 +9,28 @@ pub struct Copier<'f, 't> {
     to: &'t mut Tables,
     /// The copies, by the index of the original.
     frames: Vec<Option<FrameId>>,
+    /// The same: many classes have one stack.
+    stacks: Vec<Option<StackId>>,
 }
 
 impl<'f, 't> Copier<'f, 't> {
     /// Copies between these.
     pub fn new(from: &'f Tables, to: &'t mut Tables) -> Self {
-        Self { from, to, frames: vec![None; from.frames().len()] }
+        Self { from, to, frames: vec![None; from.frames().len()], stacks: vec![None; from.stacks().len()] }
     }
 
     /// The same stack in the other tables.
     pub fn stack(&mut self, stack: StackId) -> StackId {
+        if let Some(copy) = self.stacks[stack.index()] {
+            return copy;
+        }
         let from = self.from;
         let inner = self.frames(from.stack(stack));
         let forward = self.frames(from.forward(stack));
         let copy = self.to.intern_stack(&inner);
-        if forward.is_empty() { copy } else { self.to.intern_forward(copy, &forward) }
+        let copy = if forward.is_empty() { copy } else { self.to.intern_forward(copy, &forward) };
+        self.stacks[stack.index()] = Some(copy);
+        copy
     }
 
     /// The same string in the other tables.

@@ -74,7 +74,7 @@ pub(super) fn find(
         ],
         overlapping: FxHashMap::default(),
         unexplained: FxHashMap::default(),
-        known: vec![SegmentAt { changes: u32::MAX, segment: None }; addresses.len()],
+        known: vec![SegmentAt { changes: u32::MAX, segment: None, pool_id: None }; addresses.len()],
         found,
         backing,
         pools,
@@ -136,6 +136,8 @@ struct SegmentAt {
     /// [`SegmentMap::changes`](super::segment_map::SegmentMap::changes) when it was found.
     changes: u32,
     segment: Option<(u64, u64, SplitRule)>,
+    /// The pool that it is known to serve, where there can be pools that never split.
+    pool_id: Option<(u64, u64)>,
 }
 
 impl Finder<'_> {
@@ -155,14 +157,14 @@ impl Finder<'_> {
         for &index in older {
             let allocation = &allocations[index as usize];
             let address = occupied.address(allocation);
-            let segment = self.backing.segments.find(address);
+            let segment = self.segment(allocation.place, address);
             let pool = segment.map_or(SplitRule::of_request(allocation.requested), |(_, _, pool)| pool);
             let end = segment.map(|(_, end, _)| end).into_iter().chain(occupied.after(allocation.place)).min();
             let bytes = end.map_or(u64::MAX, |end| end.saturating_sub(address));
             let is_known = allocation.basis == Basis::FinalState;
             self.rooms[index as usize] = ServingBlock { bytes, pool, is_known, is_filled: false };
             if self.pools.possible {
-                self.note_pool(index, address, None, segment, &occupied, allocation.place);
+                self.note_pool(index, address, None, &occupied, allocation.place);
             }
             let least = self.found.rules.least(allocation.requested);
             if let Some(least) = least.filter(|_| is_known) {
@@ -183,7 +185,9 @@ impl Finder<'_> {
         let segments = &self.backing.segments;
         let known = &mut self.known[place as usize];
         if known.changes != segments.changes {
-            *known = SegmentAt { changes: segments.changes, segment: segments.find(address) };
+            let home = if self.pools.possible { segments.home(address, 1) } else { None };
+            let pool_id = home.and_then(|home| home.pool_id);
+            *known = SegmentAt { changes: segments.changes, segment: segments.find(address), pool_id };
         }
         known.segment
     }
@@ -213,18 +217,11 @@ impl Finder<'_> {
         pool.map(|pool| pool == rounding::SHARED_POOL)
     }
 
-    /// Notes the private pool that an allocation is served from, and whether it is not alone in its segment.
-    fn note_pool(
-        &mut self,
-        index: u32,
-        address: u64,
-        stated: Option<(u64, u64)>,
-        segment: Option<(u64, u64, SplitRule)>,
-        occupied: &Occupied<'_>,
-        place: u32,
-    ) {
-        let Some((start, end, _)) = segment else { return };
-        let pool = stated.or_else(|| self.backing.segments.home(address, 1).and_then(|home| home.pool_id));
+    /// Notes the private pool that an allocation is served from, and whether it is not alone in its segment, which was
+    /// looked up before.
+    fn note_pool(&mut self, index: u32, address: u64, stated: Option<(u64, u64)>, occupied: &Occupied<'_>, place: u32) {
+        let SegmentAt { segment: Some((start, end, _)), pool_id, .. } = self.known[place as usize] else { return };
+        let pool = stated.or(pool_id);
         let pool = self.pools.key(pool, start);
         let shares = address > start || occupied.after(place).is_some_and(|next| next < end);
         if shares {
@@ -252,7 +249,7 @@ impl Finder<'_> {
         }
         if self.pools.possible {
             let stated = self.snapshot.tables.tags(event.tags).pool_id;
-            self.note_pool(index, addr, stated, segment, occupied, place);
+            self.note_pool(index, addr, stated, occupied, place);
         }
         let allocation = &mut allocations[index as usize];
         let Some((_, end, pool)) = segment else {
