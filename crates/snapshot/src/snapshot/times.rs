@@ -12,6 +12,8 @@ pub struct EventTimes {
     places: Vec<TimePlace>,
     latest: i64,
     len: usize,
+    /// See [`EventTimes::may_go_back`].
+    may_go_back: bool,
 }
 
 const NO_TIME: i64 = i64::MIN;
@@ -37,6 +39,7 @@ impl EventTimes {
         }
         let time = time.unwrap_or(NO_TIME);
         let difference = time.wrapping_sub(self.latest);
+        self.may_go_back |= time < self.latest;
         self.latest = time;
         self.len += 1;
         let mut rest = (difference << 1 ^ difference >> 63).cast_unsigned();
@@ -56,6 +59,12 @@ impl EventTimes {
         self.len
     }
 
+    /// True if a time may be earlier than one before it, or missing.
+    #[must_use]
+    pub fn may_go_back(&self) -> bool {
+        self.may_go_back
+    }
+
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = Option<i64>> + Clone {
         self.range(0..self.len)
@@ -65,8 +74,9 @@ impl EventTimes {
     pub(super) fn range(&self, events: Range<usize>) -> impl Iterator<Item = Option<i64>> + Clone {
         let place = self.places.get(events.start / STRIDE);
         let place = place.copied().unwrap_or(TimePlace { at: self.differences.len(), before: 0 });
-        let decoder = TimeDecoder { bytes: &self.differences[place.at..], latest: place.before };
-        decoder.skip(events.start % STRIDE).take(events.len())
+        let mut decoder = TimeDecoder { bytes: &self.differences[place.at..], latest: place.before };
+        decoder.by_ref().take(events.start % STRIDE).for_each(drop);
+        decoder.take(events.len())
     }
 }
 

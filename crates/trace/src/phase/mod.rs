@@ -113,28 +113,31 @@ fn annotated(
     marks.sort_by_key(|mark| mark.time_us);
     let mut open: HashMap<StringId, Vec<usize>> = HashMap::new();
     let mut found: Vec<Phase> = Vec::new();
-    // An event of the same microsecond as a mark is inside.
-    let mut before = Clock::new(times.clone());
-    let mut until = Clock::new(times);
-    for mark in marks {
-        before.advance_while(|time| time < mark.time_us);
-        until.advance_while(|time| time <= mark.time_us);
-        let phase = Phase {
-            name: mark.name,
-            source: PhaseSource::Annotation,
-            from: Position::START,
-            to: until.position(),
-            begins: false,
-            ends: true,
-        };
-        if mark.starts {
-            open.entry(mark.name).or_default().push(found.len());
-            found.push(Phase { from: before.position(), to: end, begins: true, ends: false, ..phase });
-        } else if let Some(index) = open.get_mut(&mark.name).and_then(Vec::pop) {
-            found[index].to = until.position();
-            found[index].ends = true;
-        } else {
-            found.push(phase);
+    let mut clock = Clock::new(times);
+    for marks in marks.chunk_by(|a, b| a.time_us == b.time_us) {
+        // An event of the same microsecond as a mark is inside.
+        clock.advance_while(|time| time < marks[0].time_us);
+        let from = clock.position();
+        clock.advance_while(|time| time <= marks[0].time_us);
+        let to = clock.position();
+        for mark in marks {
+            let phase = Phase {
+                name: mark.name,
+                source: PhaseSource::Annotation,
+                from: Position::START,
+                to,
+                begins: false,
+                ends: true,
+            };
+            if mark.starts {
+                open.entry(mark.name).or_default().push(found.len());
+                found.push(Phase { from, to: end, begins: true, ends: false, ..phase });
+            } else if let Some(index) = open.get_mut(&mark.name).and_then(Vec::pop) {
+                found[index].to = to;
+                found[index].ends = true;
+            } else {
+                found.push(phase);
+            }
         }
     }
     // The annotations may reach back further than the events: phases that ended before them are not part of the

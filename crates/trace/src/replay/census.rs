@@ -22,17 +22,12 @@ struct Tally {
 }
 
 impl Census {
-    pub(super) fn of(events: &[Event], times: impl Iterator<Item = Option<i64>>) -> Self {
-        let mut census = Self::default();
-        let mut latest = i64::MIN;
+    pub(super) fn of(events: &[Event], backwards: u64) -> Self {
+        let mut census = Self { backwards, ..Self::default() };
         for event in events {
             let tally = &mut census.by_action[event.action as usize];
             tally.events += 1;
             tally.sizes += i128::from(event.size);
-        }
-        for time in times.flatten() {
-            census.backwards += u64::from(time < latest);
-            latest = latest.max(time);
         }
         census
     }

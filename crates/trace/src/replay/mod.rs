@@ -66,6 +66,19 @@ pub use timeline::Timeline;
 use census::Census;
 use device::DeviceView;
 
+/// Number of events that are older than one before them.
+fn backwards(snapshot: &Snapshot, device: &Device) -> u64 {
+    let mut backwards = 0;
+    let mut latest = i64::MIN;
+    if snapshot.times.may_go_back() {
+        for time in snapshot.times_of(device).flatten() {
+            backwards += u64::from(time < latest);
+            latest = latest.max(time);
+        }
+    }
+    backwards
+}
+
 /// Replays the history of a device.
 ///
 /// # Errors
@@ -94,7 +107,7 @@ pub fn run_with(
         .iter()
         .flat_map(|segment| segment.blocks.iter().copied())
         .filter(|block| block.state != BlockState::Inactive);
-    let census = Census::of(events, snapshot.times_of(device));
+    let census = Census::of(events, backwards(snapshot, device));
     let lifetimes = lifetimes::trace(events, &active.collect::<Vec<_>>(), &census);
     measure::measure(DeviceView { snapshot, id, device }, lifetimes, census, wanted)
 }
