@@ -159,7 +159,7 @@ fn the_stored_before_only_falls_unless_a_reason_is_given() {
     assert!(low.contains("\"raises\": []"));
     // Within the limit, but higher.
     let (said, now) = update("after.pkl", "max-growth = \"30%\"", &[]);
-    assert_reads!(said => str!["0: note: base.json stays as it is: figures would rise (device 0 peak +53.80 MiB (+19.2 %), device 0 end +1.77 MiB (+1.4 %), device 0 active +53.80 MiB (+19.2 %), device 0 requested +51.50 MiB (+18.5 %), device 0 reserved +68.00 MiB (+22.2 %), device 0 reserved-end +68.00 MiB (+22.2 %), device 0 fragmentation +67.47 MiB (+53.1 %)). To record them: --allow-raise REASON"]);
+    assert_reads!(said => str!["0: note: base.json stays as it is: figures would rise (device 0 peak +53.80 MiB (+19.2 %), device 0 end +1.77 MiB (+1.4 %), device 0 active +53.80 MiB (+19.2 %), device 0 requested +51.50 MiB (+18.5 %), device 0 reserved +68.00 MiB (+22.2 %), device 0 reserved-end +68.00 MiB (+22.2 %), device 0 fragmentation +67.47 MiB (+53.2 %)). To record them: --allow-raise REASON"]);
     assert_eq!(now, low);
     // A regression, without a reason, and with one beyond an absolute limit.
     let (said, now) = update("after.pkl", "", &[]);
@@ -170,7 +170,7 @@ fn the_stored_before_only_falls_unless_a_reason_is_given() {
     assert_reads!(said => str!["1: note: base.json stays as it is: the verdict is regression. To record the after in any case: ptmem profile after.pkl -o base.json"]);
     assert_eq!(now, low);
     let (said, now) = update("after.pkl", "", &reason);
-    assert_reads!(said => str!["0: note: base.json updated: device 0 peak +53.80 MiB (+19.2 %), device 0 end +1.77 MiB (+1.4 %), device 0 active +53.80 MiB (+19.2 %), device 0 requested +51.50 MiB (+18.5 %), device 0 reserved +68.00 MiB (+22.2 %), device 0 reserved-end +68.00 MiB (+22.2 %), device 0 fragmentation +67.47 MiB (+53.1 %)"]);
+    assert_reads!(said => str!["0: note: base.json updated: device 0 peak +53.80 MiB (+19.2 %), device 0 end +1.77 MiB (+1.4 %), device 0 active +53.80 MiB (+19.2 %), device 0 requested +51.50 MiB (+18.5 %), device 0 reserved +68.00 MiB (+22.2 %), device 0 reserved-end +68.00 MiB (+22.2 %), device 0 fragmentation +67.47 MiB (+53.2 %)"]);
     assert!(now.contains("\"reason\":\"why not\""));
     fs::write(&path, &low).unwrap();
     let (_, raised) = update("after.pkl", "max-growth = \"30%\"", &["--allow-raise", "a \"larger\" model"]);

@@ -116,7 +116,10 @@ fn spread(class: &Class, measure: Measure) -> Uncertainty {
 pub(super) struct RunningCounters {
     /// By [`Measure`].
     gauges: [Gauge; 4],
+    /// With the block for which the memory was reserved: both are one request.
     pub(super) active_at_reserved_peak: i128,
+    /// True if the event before reserved the most so far.
+    reserved_most: bool,
     pub(super) checkpoints: StatedBytes,
     pub(super) checkpoints_missed: u64,
     /// The largest distance of a `snapshot` event from the range that the sizes allow.
@@ -171,6 +174,7 @@ impl RunningCounters {
         });
         Self {
             active_at_reserved_peak: gauges[Measure::Active as usize].now,
+            reserved_most: false,
             gauges,
             checkpoints: StatedBytes::default(),
             checkpoints_missed: 0,
@@ -197,6 +201,9 @@ impl RunningCounters {
         allocated.turn(Measure::Allocated, begun, freed, now);
         active.turn(Measure::Active, begun, completed, now);
         requested.turn(Measure::Requested, begun, completed, now);
+        if std::mem::take(&mut self.reserved_most) && begun.is_some() {
+            self.active_at_reserved_peak = active.now;
+        }
         self.allocated_total += begun.map_or(0, |class| class.bytes.into());
     }
 
@@ -204,7 +211,8 @@ impl RunningCounters {
     fn reserve(&mut self, bytes: i128, now: Position) {
         let [_, active, _, reserved] = &mut self.gauges;
         reserved.add(bytes, now);
-        if reserved.peak_at == now {
+        self.reserved_most = reserved.peak_at == now;
+        if self.reserved_most {
             self.active_at_reserved_peak = active.now;
         }
     }
