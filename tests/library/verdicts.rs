@@ -9,7 +9,7 @@ use ptmem::diff::{self, Diff};
 use ptmem::profile::{self, Metric, Profile, ReadOptions};
 use ptmem::report::{self, Format};
 use ptmem::verdict::{
-    Comparison, Gate, GrowthLimit, Headroom, Judgement, Level, Thresholds, Verdict, judge_diff, judge_profile,
+    Accepted, Comparison, Gate, GrowthLimit, Headroom, Judgement, Level, Thresholds, Verdict, judge_diff, judge_profile,
 };
 
 const MIB: u64 = 1 << 20;
@@ -115,6 +115,30 @@ fn a_workspace_of_cublas_hides_no_growth_of_a_small_program() {
     // Growth of the workspace itself is limited to a percentage of the whole peak.
     let grown = judge_diff(&compare(allocating(4, vec![]), beside_workspace(4 * MIB)), &thresholds);
     assert!(told(&grown).1.starts_with("FAIL peak grew 16.00 MiB"), "{grown:?}");
+}
+
+#[test]
+fn growth_beside_workspaces_fails_unless_it_is_accepted_although_the_peak_did_not_grow() {
+    // The workspace and 2 MiB are the peak; they are freed, and these bytes follow.
+    let later = |bytes: u64| {
+        let workspace = event_of("alloc", A + 4 * MIB, 16 * MIB, ("at::cuda::getNewWorkspace()", "??"));
+        let freed = |address, size| ["free_requested", "free_completed"].map(|action| event(action, address, size));
+        let first = [event("segment_alloc", A, 20 * MIB), workspace, event("alloc", A, 2 * MIB)];
+        let freed = [freed(A + 4 * MIB, 16 * MIB), freed(A, 2 * MIB)].concat();
+        let events = first.into_iter().chain(freed).chain([event("alloc", A, bytes)]).collect();
+        read(vec![segment(0, bytes)], vec![events])
+    };
+    let diff = compare(later(MIB), later(4 * MIB));
+    let judged = |bytes: u64| {
+        let (reason, expires) = ("agreed".to_owned(), "9999-12-31".parse().unwrap());
+        let accepted =
+            vec![Accepted { subjects: vec!["peak".parse().unwrap()], through: None, bytes, reason, expires }];
+        told(&judge_diff(&diff, &Thresholds { beside_workspaces: true, accepted, ..growth(&["peak=1MiB"]) }))
+    };
+    let line = "FAIL peak beside cuBLAS workspaces (16.00 MiB) grew 2.00 MiB (+100.0 %), allowed 1.00 MiB";
+    assert_eq!(judged(0), (Verdict::Regression, line.to_owned()));
+    assert_eq!(judged(MIB - 1).0, Verdict::Regression);
+    assert_eq!(judged(MIB).0, Verdict::Pass);
 }
 
 #[test]

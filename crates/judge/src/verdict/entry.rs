@@ -56,7 +56,7 @@ fn most_of_failed(diff: &Diff, check: &Check) -> Option<GrownMost> {
         check.kind() == LimitKind::Metric(Metric::Peak) && check.fails_by_change() && check.reason.is_none();
     let has_grown = is_of_peak && !check.is_improvement();
     let device = diff.devices.iter().find(|device| has_grown && device.id() == check.device)?;
-    peak::most(diff, device, check.figures.delta?)
+    peak::most(diff, device, device.metric(Metric::Peak).gained()?)
 }
 
 /// How little of the before the first device of the after has on which that is little.

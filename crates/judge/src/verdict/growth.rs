@@ -127,8 +127,8 @@ impl<'a> Gated<'a> {
         if delta <= 0 || limit.holds(figures.before, delta) {
             return;
         }
-        check.outcome = Outcome::Exceeded;
-        check.limit.allowed = Some(limit.allowed(figures.before));
+        // An agreement covers what these figures gained, not the whole.
+        check.compare(figures.map(|bytes| Some(*bytes)), limit);
         let percent = format_percent(delta, figures.before).map(|percent| format!(" ({percent})")).unwrap_or_default();
         let grown = Size(u64::try_from(delta).unwrap_or(u64::MAX));
         let workspaces = Size(own.before.workspaces);
