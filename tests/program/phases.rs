@@ -81,6 +81,27 @@ fn memory_reserved_after_loading_is_limited_within_its_phase() {
     assert_eq!(judge(place, [&late, &early], &["phase-reserved:load=5%"]).0, 0);
 }
 
+/// Of a phase, another occurrence may reserve most than allocates most.
+#[test]
+fn the_highest_occurrences_are_those_of_the_limited_figure() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    let made = |room: u64| {
+        let room = ["segment_alloc", "segment_free"].map(|action| event(action, B, room));
+        let first = [event("segment_alloc", A, 32 * MIB), event("alloc", A, 30 * MIB)].into_iter().chain(room);
+        let second = event("alloc", A + 30 * MIB, 2 * MIB);
+        let events = [timed(100, first), timed(1100, [second])].concat();
+        let phases = annotations(&[("step", 50, 1000), ("step", 1050, 2000)]);
+        let segments = vec![segment(A, &[(30 * MIB, true), (2 * MIB, true)])];
+        snapshot(segments, events).with("external_annotations", phases)
+    };
+    fs::write(place.join("ptmem.toml"), "phase-occurrence = 'max'\n").unwrap();
+    let sides = [&made(64 * MIB), &made(128 * MIB)];
+    assert_reads!(judged(judge(place, sides, &["phase-reserved:step=5%", "phase:step=0"])) => str!["1: FAIL reserved in phase step #0 grew 64.00 MiB (+66.7 %), allowed 5 %"]);
+    assert_reads!(judged(judge(place, sides, &["phase:step=0"])) => str!["0: PASS no phase:step grew by more than 0 B, but reserved grew 64.00 MiB (+66.7 %)"]);
+    assert_eq!(judge(place, [sides[1], sides[0]], &["phase-reserved:step=5%"]).0, 0);
+}
+
 /// A stored before only falls, in this figure as well.
 #[test]
 fn an_update_does_not_raise_what_a_phase_reserves() {

@@ -66,8 +66,9 @@ fn changes(comparison: &Comparison) -> Changes {
 
 /// The changes of the figures of a phase that checks are about, with their names.
 fn limited<'c>(row: &PhaseRow, checks: &'c [Check]) -> impl Iterator<Item = (&'static str, i128)> + use<'c> {
+    let reserved = row.of_reserved().reserved;
     let figures =
-        [(LimitKind::Phases, "phase", row.peak), (LimitKind::ReservedInPhases, "reserved in phase", row.reserved)];
+        [(LimitKind::Phases, "phase", row.peak), (LimitKind::ReservedInPhases, "reserved in phase", reserved)];
     let name = Arc::clone(&row.name);
     let limited = figures
         .into_iter()

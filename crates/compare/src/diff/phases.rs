@@ -9,6 +9,7 @@ use ptmem_base::diagnostic::{Advice, Code, Diagnostic};
 use ptmem_base::text::shorten;
 use ptmem_trace::phase::PhaseSource;
 use ptmem_trace::profile::{DeviceProfile, Metric, Occurrence};
+use ptmem_trace::trace::CounterLevels;
 
 use super::Change;
 use ptmem_base::sides::Sides;
@@ -66,6 +67,8 @@ pub struct PhaseRow {
     pub reserved: Change,
     /// True if the side recorded it from its beginning to its end, or not at all.
     pub is_whole: Sides<bool>,
+    /// The occurrences that reserved most, where the highest are compared and others allocated most.
+    pub reserving_most: Option<Box<Self>>,
 }
 
 impl PhaseRow {
@@ -73,6 +76,12 @@ impl PhaseRow {
     #[must_use]
     pub fn delta(&self) -> Option<i128> {
         self.peak.gained()
+    }
+
+    /// The row of the occurrences whose reserved bytes are compared.
+    #[must_use]
+    pub fn of_reserved(&self) -> &Self {
+        self.reserving_most.as_deref().unwrap_or(self)
     }
 
     /// Its name, and which occurrence it is where there are several.
@@ -121,7 +130,7 @@ pub(super) fn rows(
             }
         } else {
             let first = after.first().or(before.first()).map(|(at, _)| (after.is_empty(), *at));
-            rows.extend(first.zip(PhaseRow::new(devices, named.map(|phases| highest(phases)), is_single)));
+            rows.extend(first.zip(PhaseRow::of_highest(devices, named, is_single)));
         }
     }
     rows.sort_by_key(|(place, _)| *place);
@@ -152,13 +161,22 @@ impl PhaseRow {
                 phase.map(|phase| phase.held.peak.reserved)
             }),
             is_whole: phases.map(|phase| phase.is_none_or(Occurrence::is_whole)),
+            reserving_most: None,
         })
+    }
+
+    /// The row of the occurrences with the highest peaks.
+    fn of_highest(devices: Sides<Option<&DeviceProfile>>, named: &Named<'_>, is_single: bool) -> Option<Self> {
+        let row = Self::new(devices, named.map(|phases| highest(phases, |peak| peak.allocated)), is_single)?;
+        let reserving = Self::new(devices, named.map(|phases| highest(phases, |peak| peak.reserved)), is_single)?;
+        let is_other = reserving.reserved != row.reserved;
+        Some(Self { reserving_most: is_other.then(|| Box::new(reserving)), ..row })
     }
 }
 
-/// The first of the phases with the highest peak.
-fn highest<'p>(phases: &[(usize, &'p Occurrence)]) -> Option<&'p Occurrence> {
-    phases.iter().rev().map(|(_, phase)| *phase).max_by_key(|phase| phase.held.peak.allocated)
+/// The first of the phases with the highest peak of a counter.
+fn highest<'p>(phases: &[(usize, &'p Occurrence)], counter: fn(&CounterLevels) -> u64) -> Option<&'p Occurrence> {
+    phases.iter().rev().map(|(_, phase)| *phase).max_by_key(|phase| counter(&phase.held.peak))
 }
 
 /// Tells of phases that both sides have, one of them more often.

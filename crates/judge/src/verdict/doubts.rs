@@ -130,7 +130,7 @@ impl Scope<'_> {
             LimitKind::Stacks => self.unknown_of_rows(|row| Some(row.held.map(|held| held.bytes))),
             LimitKind::StackHighest => self.unknown_of_rows(|row| row.highest.both()),
             LimitKind::Phases => self.unknown_of_phases(|row| row.peak.both()),
-            LimitKind::ReservedInPhases => self.unknown_of_phases(|row| row.reserved.both()),
+            LimitKind::ReservedInPhases => self.unknown_of_phases(|row| row.of_reserved().reserved.both()),
             LimitKind::Modules | LimitKind::Pools => self
                 .supposed
                 .unknown(self.device.rows.iter().map(|row| &row.supposed))

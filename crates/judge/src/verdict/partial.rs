@@ -89,7 +89,7 @@ impl Gated<'_> {
 
     /// Whether the phases that a check is about are recorded well enough for its outcome.
     fn are_phases_known(&self, lacks: Sides<bool>, check: &Check) -> bool {
-        let mut rows = self.device.phases.iter().filter(|row| self.is_about(row));
+        let mut rows = self.phase_rows();
         match check.outcome {
             Outcome::Exceeded => {
                 let mut rows = rows.filter(|row| check.key().is_none_or(|key| key == row.key()));

@@ -33,10 +33,17 @@ impl<'a> Gated<'a> {
         }
     }
 
-    /// The rows that the limit concerns, those of one phase together.
+    /// The rows that the limit concerns.
+    pub(super) fn phase_rows(&self) -> impl Iterator<Item = &'a PhaseRow> {
+        let rows = self.device.phases.iter().filter(|row| self.is_about(row));
+        let is_of_reserved = self.growth.target.kind == LimitKind::ReservedInPhases;
+        rows.map(move |row| if is_of_reserved { row.of_reserved() } else { row })
+    }
+
+    /// The same, those of one phase together.
     fn phases(&self) -> BTreeMap<(PhaseSource, &'a str), Vec<&'a PhaseRow>> {
         let mut phases: BTreeMap<(PhaseSource, &str), Vec<&PhaseRow>> = BTreeMap::new();
-        for row in self.device.phases.iter().filter(|row| self.is_about(row)) {
+        for row in self.phase_rows() {
             phases.entry((row.source, &*row.name)).or_default().push(row);
         }
         phases
