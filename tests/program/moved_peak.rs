@@ -6,7 +6,8 @@ use std::path::Path;
 use crate::support::edit::Edited;
 use crate::support::fixtures;
 use crate::support::history::{A, MIB, event, file, frames, free, segment};
-use crate::support::tool::{ptmem, text};
+use crate::support::pickle::Value;
+use crate::support::tool::{judged, ptmem, text, verdict};
 
 /// A forward pass and then an optimizer, each of which frees what it allocates.
 fn steps(forward: u64, optimizer: u64) -> Vec<u8> {
@@ -65,6 +66,29 @@ fn the_highest_of_stacks_is_limited_wherever_the_peak_lies() {
     assert!(saved.status.success(), "{}", text(&saved.stderr));
     let output = ptmem(folder.path(), &["diff", "stored.json", "after.pkl", "--max-growth", "stack-highest=19MiB"]);
     assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_line_that_holds_nothing_at_the_peak_names_a_stack_by_the_most_that_it_held() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, passing) in [("before.pkl", 5 * MIB), ("after.pkl", 60 * MIB)] {
+        let at = |line: u64| {
+            let [name, file] = [("name", "update".into()), ("filename", "/repo/train.py".into())];
+            Value::from(vec![Value::dict([name, file, ("line", line.into())])])
+        };
+        let mut events = vec![event("segment_alloc", A, 200 * MIB), event("alloc", A, 10 * MIB).with("frames", at(31))];
+        events.push(event("alloc", A + 10 * MIB, passing).with("frames", at(32)));
+        events.extend(free(A + 10 * MIB, passing));
+        events.push(event("alloc", A + 10 * MIB, 100 * MIB));
+        let blocks = [(10 * MIB, true), (100 * MIB, true), (90 * MIB, false)];
+        fs::write(folder.path().join(name), file(vec![segment(A, &blocks)], events)).unwrap();
+    }
+    for limit in ["stack-highest:update (train.py:32)=0", "stack-highest:*:32)=0"] {
+        let said = verdict(&ptmem(folder.path(), &["diff", "before.pkl", "after.pkl", "--max-growth", limit]));
+        assert_reads!(judged(said) => str!["1: FAIL the most held by stack update (train.py:31) grew 55.00 MiB (+366.7 %), allowed 0 B"]);
+    }
+    let at_peak = ["diff", "before.pkl", "after.pkl", "--max-growth", "stack:*:32)=0"];
+    assert_reads!(judged(verdict(&ptmem(folder.path(), &at_peak))) => str!["3: INCONCLUSIVE stack:*:32): the pattern matches no stack on either side; the nearest stacks are 'update (train.py:31)' and 'main (train.py:7)'"]);
 }
 
 #[test]

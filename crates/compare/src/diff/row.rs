@@ -1,5 +1,6 @@
 //! The rows of a comparison: the change of each stack's memory.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -7,6 +8,7 @@ use ptmem_base::pattern::{Naming, Pattern, Selector};
 use ptmem_base::units::Size;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{Bucket, GroupMember, Held, Line, Lines, others};
+use ptmem_trace::stack::{GroupBy, Grouper, Label};
 
 use crate::patch::Edit;
 use ptmem_base::sides::Sides;
@@ -186,8 +188,22 @@ impl Row {
     /// The way in which a pattern names it, on either side.
     #[must_use]
     pub fn naming(&self, pattern: &Pattern) -> Option<Naming> {
+        pattern.naming(&self.label, self.other_names()).filter(|_| self.kind.is_memory())
+    }
+
+    /// The same with the lines that hold something at other moments only. Their names are made here: few patterns ask for them.
+    #[must_use]
+    pub fn naming_at_any_moment(&self, pattern: &Pattern, groupers: &Sides<Grouper<'_>>) -> Option<Naming> {
+        let sums_lines = groupers.after.by() == GroupBy::Stack;
+        let members = self.members.iter().filter(|_| sums_lines);
+        let lines = members.filter_map(|pair| Some(Cow::Owned(line_of(*pair, groupers)?.to_string())));
+        let names = self.other_names().map(Cow::Borrowed).chain(lines);
+        pattern.naming(&self.label, names).filter(|_| self.kind.is_memory())
+    }
+
+    fn other_names(&self) -> impl Iterator<Item = &str> {
         let lines = self.lines.all.iter().map(|line| &line.label);
-        pattern.naming(&self.label, self.aliases.iter().chain(lines)).filter(|_| self.kind.is_memory())
+        self.aliases.iter().chain(lines).map(String::as_str)
     }
 
     /// True if a pattern selects it among the rows of its device, see [`crate::diff::DeviceDiff::selector`].
@@ -244,6 +260,14 @@ impl Row {
             return Some(format!("blocks on average {size}, {number}"));
         }
         times(after.blocks, before.blocks, ["many blocks", "fewer blocks"])
+    }
+}
+
+/// The line of a pair of exact stacks, under the name that it has in the after, if it is there.
+pub(super) fn line_of(pair: Sides<Option<GroupMember>>, groupers: &Sides<Grouper<'_>>) -> Option<Label> {
+    match (pair.after, pair.before) {
+        (Some(after), _) => Some(groupers.after.code().label_parts(after.stack)),
+        (None, before) => Some(groupers.before.code().label_parts(before?.stack)),
     }
 }
 

@@ -12,7 +12,7 @@ use ptmem_trace::stack::{
     tell_apart,
 };
 
-use super::row::largest_first;
+use super::row::{largest_first, line_of};
 use super::{ChangeKind, DiffOptions, Row, RowKind, RowLine, RowLines};
 use ptmem_base::sides::Sides;
 
@@ -235,11 +235,7 @@ impl Members {
         let mut by_label: BTreeMap<Label, Sides<Held>> = BTreeMap::new();
         let holding = self.pairs.iter().filter(|pair| pair.each().iter().any(|(_, member)| held(**member).bytes > 0));
         for pair in holding {
-            let label = match (pair.after, pair.before) {
-                (Some(after), _) => groupers.after.code().label_parts(after.stack),
-                (None, Some(before)) => groupers.before.code().label_parts(before.stack),
-                (None, None) => continue,
-            };
+            let Some(label) = line_of(*pair, groupers) else { continue };
             let sum = by_label.entry(label).or_default();
             *sum = sum.plus(pair.map(|member| held(*member)));
         }

@@ -6,6 +6,7 @@ use ptmem_trace::profile::{DeviceProfile, EndingKind, Profile, SupposedSizes, Un
 use ptmem_trace::replay::HistoryKind;
 
 use super::kind::NeededPart;
+use super::stacks::RowNames;
 use super::{Check, GrowthLimit, LimitKind, Outcome, PassedBy, Thresholds};
 
 /// A reason to distrust checks of a comparison or of one snapshot.
@@ -96,7 +97,7 @@ fn apply_supposed_sizes(diff: &Diff, thresholds: &Thresholds, checks: &mut [Chec
         let of_many = limits.next().filter(|_| check.outcome == Outcome::Pass && check.figures.delta.is_none());
         let doubt = if let Some(limit) = of_many {
             let scopes =
-                devices.map(|device| Scope { device, limit, least: thresholds.min_delta, supposed: &supposed });
+                devices.map(|device| Scope { diff, device, limit, least: thresholds.min_delta, supposed: &supposed });
             scopes.filter_map(|scope| scope.unknown()).next().map(|unknown| (unknown, Doubtful::All))
         } else {
             let rows = devices.flat_map(|device| &device.rows).filter(|row| check.may_concern(row));
@@ -116,6 +117,7 @@ fn apply_supposed_sizes(diff: &Diff, thresholds: &Thresholds, checks: &mut [Chec
 
 /// The stacks, phases or other parts of a device that one limit is about.
 struct Scope<'a> {
+    diff: &'a Diff,
     device: &'a DeviceDiff,
     limit: &'a GrowthLimit,
     /// The least change that counts.
@@ -148,9 +150,10 @@ impl Scope<'_> {
     }
 
     fn unknown_of_rows(&self, figures: impl Fn(&Row) -> Option<Sides<u64>>) -> Option<Unknown> {
-        let selector = self.limit.target.pattern.as_ref().map(|pattern| self.device.selector(pattern));
+        let names = RowNames::of(self.limit.target.kind, self.diff);
+        let selector = self.limit.target.pattern.as_ref().map(|pattern| names.selector(self.device, pattern));
         let rows = self.device.rows.iter().filter(|row| row.kind.is_memory());
-        let mut rows = rows.filter(|row| selector.as_ref().is_none_or(|selector| row.is_selected(selector)));
+        let mut rows = rows.filter(|row| selector.as_ref().is_none_or(|selector| names.is_selected(row, selector)));
         rows.find_map(|row| {
             let unknown = self.supposed.unknown(std::iter::once(&row.supposed))?;
             self.could_exceed(figures(row)?, unknown.bytes).then_some(unknown)

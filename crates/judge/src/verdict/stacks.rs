@@ -1,9 +1,10 @@
 //! Limits on the growth of stacks: of what they hold at the peak, and of the most that they held at any moment.
 
-use ptmem_base::pattern::Selector;
+use ptmem_base::pattern::{Naming, Pattern, Selector};
 use ptmem_base::units::Size;
-use ptmem_compare::diff::{Diff, Row, RowKind};
-use ptmem_trace::profile::Bucket;
+use ptmem_compare::diff::{DeviceDiff, Diff, Row, RowKind, Sides};
+use ptmem_trace::profile::{Bucket, Profile};
+use ptmem_trace::stack::Grouper;
 
 use super::growth::{Gated, HOW_TO_NAME, has_rows_at_peak, labels};
 use super::judge::Judge;
@@ -18,17 +19,48 @@ struct UncheckedRows {
     small: bool,
 }
 
+/// The names by which patterns select rows.
+pub(super) struct RowNames<'d> {
+    /// Those of lines that hold something at other moments than the compared one count, too, if there are any.
+    at_any_moment: Option<Sides<Grouper<'d>>>,
+}
+
+impl<'d> RowNames<'d> {
+    /// The names for limits of a kind.
+    pub(super) fn of(kind: LimitKind, diff: &'d Diff) -> Self {
+        let is_at_any = kind == LimitKind::StackHighest;
+        Self { at_any_moment: is_at_any.then(|| diff.profiles.map(Profile::grouper)) }
+    }
+
+    fn naming(&self, row: &Row, pattern: &Pattern) -> Option<Naming> {
+        match &self.at_any_moment {
+            Some(groupers) => row.naming_at_any_moment(pattern, groupers),
+            None => row.naming(pattern),
+        }
+    }
+
+    /// A pattern among the rows of a device.
+    pub(super) fn selector<'p>(&self, device: &DeviceDiff, pattern: &'p Pattern) -> Selector<'p> {
+        Selector::new(pattern, device.rows.iter().map(|row| self.naming(row, pattern)))
+    }
+
+    /// Whether a pattern selects a row.
+    pub(super) fn is_selected(&self, row: &Row, selector: &Selector<'_>) -> bool {
+        selector.selects(self.naming(row, selector.pattern))
+    }
+}
+
 impl<'a> Gated<'a> {
     /// A test whether a limit on stacks is about a row: one that its pattern selects, or without a pattern all but those with
     /// limits of their own.
     fn scope(&self) -> impl Fn(&Row) -> bool + use<'a> {
-        let device = self.device;
-        let own = self.growth.target.pattern.as_ref().map(|pattern| device.selector(pattern));
+        let names = RowNames::of(self.growth.target.kind, self.diff);
+        let own = self.growth.target.pattern.as_ref().map(|pattern| names.selector(self.device, pattern));
         let others = self.patterns().filter(|_| own.is_none());
-        let others: Vec<Selector<'a>> = others.map(|pattern| device.selector(pattern)).collect();
+        let others: Vec<Selector<'a>> = others.map(|pattern| names.selector(self.device, pattern)).collect();
         move |row| match &own {
-            Some(selector) => row.is_selected(selector),
-            None => !others.iter().any(|other| row.is_selected(other)),
+            Some(selector) => names.is_selected(row, selector),
+            None => !others.iter().any(|other| names.is_selected(row, other)),
         }
     }
 
@@ -165,7 +197,8 @@ impl Judge {
         let mut rows = diff.devices.iter().flat_map(|device| &device.rows);
         let stacks = [LimitKind::Stacks, LimitKind::StackHighest].contains(&growth.target.kind);
         let pattern = growth.target.pattern.as_ref().filter(|_| stacks);
-        let unmatched = pattern.filter(|pattern| !rows.any(|row| row.naming(pattern).is_some()));
+        let names = RowNames::of(growth.target.kind, diff);
+        let unmatched = pattern.filter(|pattern| !rows.any(|row| names.naming(row, pattern).is_some()));
         if let Some(pattern) = unmatched {
             let near = pattern.unmatched("stack", labels(diff));
             self.unmatched(growth.check(), thresholds, format!("the pattern matches no stack on either side{near}"));
