@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
-use crate::support::history::{A, B, MIB, event, free, segment, snapshot};
+use crate::support::history::{A, B, MIB, event, free, oom, segment, snapshot};
 use crate::support::pickle::{self, Value};
 use crate::support::tool::{judged, ptmem, text, verdict};
 
@@ -79,6 +79,31 @@ fn memory_reserved_after_loading_is_limited_within_its_phase() {
         "[[accept]]\nmetric = \"phase-reserved:load\"\nbytes = \"128MiB\"\nreason = \"x\"\nexpires = 9999-12-31\n";
     fs::write(place.join("ptmem.toml"), accept).unwrap();
     assert_eq!(judge(place, [&late, &early], &["phase-reserved:load=5%"]).0, 0);
+}
+
+#[test]
+fn a_phase_in_which_memory_ran_out_on_both_sides_is_not_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    let made = |second: u64, requested: u64| {
+        let first = [event("segment_alloc", A, 100 * MIB), event("alloc", A, 20 * MIB)];
+        let failing = [event("alloc", A + 20 * MIB, second * MIB), oom(requested * MIB)];
+        let events = [timed(100, first), timed(1100, failing)].concat();
+        let phases = annotations(&[("load", 50, 1000), ("step", 1050, 2000)]);
+        let blocks = [(20 * MIB, true), (second * MIB, true), ((80 - second) * MIB, false)];
+        snapshot(vec![segment(A, &blocks)], events).with("external_annotations", phases)
+    };
+    let sides = [&made(30, 400), &made(40, 40_000)];
+    for limit in ["phase:step=5%", "phase:step=1GiB", "phase=1GiB", "phase-reserved:step=5%"] {
+        let (code, line) = judge(place, sides, &[limit]);
+        assert_eq!(code, 3, "{limit}: {line}");
+        assert!(line.contains("memory ran out on both sides: the peak is the limit of the device"), "{line}");
+    }
+    fs::write(place.join("ptmem.toml"), "phase-occurrence = 'max'\n").unwrap();
+    assert_eq!(judge(place, sides, &["phase:step=1GiB"]).0, 3);
+    assert_eq!(judge(place, sides, &["phase:load=0"]).0, 0);
+    fs::write(place.join("ptmem.toml"), "allow-oom = true\n").unwrap();
+    assert_eq!([judge(place, sides, &["phase:step=1GiB"]).0, judge(place, sides, &["phase:step=0"]).0], [0, 1]);
 }
 
 /// Of a phase, another occurrence may reserve most than allocates most.

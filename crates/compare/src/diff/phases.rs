@@ -67,6 +67,8 @@ pub struct PhaseRow {
     pub reserved: Change,
     /// True if the side recorded it from its beginning to its end, or not at all.
     pub is_whole: Sides<bool>,
+    /// Whether memory ran out within it; of the highest occurrences, within any.
+    pub ran_out: Sides<bool>,
     /// The occurrences that reserved most, where the highest are compared and others allocated most.
     pub reserving_most: Option<Box<Self>>,
 }
@@ -161,17 +163,27 @@ impl PhaseRow {
                 phase.map(|phase| phase.held.peak.reserved)
             }),
             is_whole: phases.map(|phase| phase.is_none_or(Occurrence::is_whole)),
+            ran_out: devices.zip(phases).map(|(device, phase)| ran_out(*device, phase.iter().copied())),
             reserving_most: None,
         })
     }
 
     /// The row of the occurrences with the highest peaks.
     fn of_highest(devices: Sides<Option<&DeviceProfile>>, named: &Named<'_>, is_single: bool) -> Option<Self> {
-        let row = Self::new(devices, named.map(|phases| highest(phases, |peak| peak.allocated)), is_single)?;
+        let allocating = Self::new(devices, named.map(|phases| highest(phases, |peak| peak.allocated)), is_single)?;
         let reserving = Self::new(devices, named.map(|phases| highest(phases, |peak| peak.reserved)), is_single)?;
-        let is_other = reserving.reserved != row.reserved;
-        Some(Self { reserving_most: is_other.then(|| Box::new(reserving)), ..row })
+        // An occurrence in which memory ran out may have needed more than the highest.
+        let all = Sides::BOTH.map(|&side| named.of(side).iter().map(|(_, phase)| *phase));
+        let ran_out = devices.zip(all).map(|(device, phases)| ran_out(*device, phases.clone()));
+        let is_other = reserving.reserved != allocating.reserved;
+        let reserving_most = is_other.then(|| Box::new(Self { ran_out, ..reserving }));
+        Some(Self { ran_out, reserving_most, ..allocating })
     }
+}
+
+/// Whether memory ran out within any of these phases of a device.
+fn ran_out<'p>(device: Option<&DeviceProfile>, mut phases: impl Iterator<Item = &'p Occurrence>) -> bool {
+    device.is_some_and(|device| phases.any(|phase| device.figures.ran_out_within(phase.window)))
 }
 
 /// The first of the phases with the highest peak of a counter.

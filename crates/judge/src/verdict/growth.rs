@@ -91,8 +91,15 @@ impl<'a> Gated<'a> {
     /// The reason why memory that ran out on both sides hides the figure, where it does.
     fn ran_out(&self) -> Option<&'static str> {
         let ran_out = self.sides.before.ran_out_of_memory() && self.sides.after.ran_out_of_memory();
-        (self.growth.target.is_at_peak() && ran_out && !self.thresholds.allow_oom)
+        let is_hidden = self.growth.target.is_at_peak() || self.ran_out_in_phases();
+        (ran_out && is_hidden && !self.thresholds.allow_oom)
             .then_some("memory ran out on both sides: the peak is the limit of the device, not the need of the program")
+    }
+
+    /// Whether memory ran out within a phase that the limit concerns.
+    fn ran_out_in_phases(&self) -> bool {
+        let rows = self.phase_rows().filter(|_| self.growth.target.kind.is_of_phases());
+        rows.map(|row| row.ran_out).any(|ran_out| ran_out.before || ran_out.after)
     }
 
     /// The check that passes because the after no longer runs out of memory: the before needed more than its device has.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Timeline;
-use crate::trace::{Measure, Position};
+use crate::trace::{Measure, Position, Window};
 
 /// One of PyTorch's byte counters over the history. `None` is "cannot be known".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -120,6 +120,12 @@ pub struct Oom {
 }
 
 impl Oom {
+    /// The moment of the event.
+    #[must_use]
+    pub fn at(&self) -> Position {
+        Position::after(self.event as usize)
+    }
+
     /// Bytes that would have been allocated if it had not failed.
     #[must_use]
     pub fn demand(&self) -> Option<u64> {
@@ -226,6 +232,13 @@ impl Figures {
     /// When an allocation failed for the first time.
     #[must_use]
     pub fn first_oom(&self) -> Option<Position> {
-        self.ooms.first().map(|oom| Position::after(oom.event as usize))
+        self.ooms.first().map(Oom::at)
+    }
+
+    /// Whether one failed in a part of the history.
+    #[must_use]
+    pub fn ran_out_within(&self, window: Window) -> bool {
+        let first = self.ooms.partition_point(|oom| oom.at() <= window.from);
+        self.ooms.get(first).is_some_and(|oom| oom.at() <= window.to)
     }
 }
