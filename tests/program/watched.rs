@@ -225,6 +225,9 @@ fn limits_are_on_modules_with_all_their_parts() {
         assert_eq!(code, 1, "{limit}: {line}");
         assert!(line.contains("grew 3.00 MiB"), "{line}");
     }
+    // Only stacks must change by a least number of bytes.
+    let limit = ["diff", "a.pkl", "b.pkl", "--max-growth", "module:decoder=20%", "--min-delta", "4MiB"];
+    assert_eq!(verdict_of(folder.path(), &limit).0, 1);
     assert_eq!(gate("module:*=30%").0, 0);
     assert_eq!(gate("module:head=0").0, 0);
     let (code, line) = gate("module:decoder.mlp=0");

@@ -25,7 +25,7 @@ impl Judge {
         let names: BTreeSet<&String> = held.before.keys().chain(held.after.keys()).collect();
         for name in names.into_iter().filter(|name| gated.growth.target.selects(name)) {
             let held = held.map(|held| held.get(name).copied().unwrap_or(0));
-            if gated.is_growth(held.before, held.delta()) {
+            if !gated.growth.limit.holds(held.before, held.delta()) {
                 let mut check = gated.check().named(name);
                 check.compare(held.map(|bytes| Some(*bytes)), &gated.growth.limit);
                 gated.budget().accept_named(&mut check, name);

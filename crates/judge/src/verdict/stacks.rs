@@ -103,11 +103,6 @@ impl<'a> Gated<'a> {
         Some(format!("{differ}; {} cannot be compared", self.growth.target.name()))
     }
 
-    /// Whether bytes that were gained exceed the limit and count.
-    pub(super) fn is_growth(&self, before: u64, delta: i128) -> bool {
-        !self.growth.limit.holds(before, delta) && self.is_large(delta)
-    }
-
     fn check_named(&self, row: &Row) -> Check {
         let row = CheckedRow { label: row.label.clone(), more: row.lines.more, key: Some(row.key.clone()) };
         Check { row: Some(row), ..self.check() }
