@@ -119,26 +119,30 @@ fn a_workspace_of_cublas_hides_no_growth_of_a_small_program() {
 
 #[test]
 fn growth_beside_workspaces_fails_unless_it_is_accepted_although_the_peak_did_not_grow() {
-    // The workspace and 2 MiB are the peak; they are freed, and these bytes follow.
-    let later = |bytes: u64| {
-        let workspace = event_of("alloc", A + 4 * MIB, 16 * MIB, ("at::cuda::getNewWorkspace()", "??"));
+    // The workspace and a first block are the peak; they are freed, and a last block follows.
+    let later = |workspace: u64, first: u64, bytes: u64| {
+        let allocated = event_of("alloc", A + 4 * MIB, workspace, ("at::cuda::getNewWorkspace()", "??"));
         let freed = |address, size| ["free_requested", "free_completed"].map(|action| event(action, address, size));
-        let first = [event("segment_alloc", A, 20 * MIB), workspace, event("alloc", A, 2 * MIB)];
-        let freed = [freed(A + 4 * MIB, 16 * MIB), freed(A, 2 * MIB)].concat();
+        let freed = [freed(A + 4 * MIB, workspace), freed(A, first)].concat();
+        let first = [event("segment_alloc", A, 20 * MIB), allocated, event("alloc", A, first)];
         let events = first.into_iter().chain(freed).chain([event("alloc", A, bytes)]).collect();
         read(vec![segment(0, bytes)], vec![events])
     };
-    let diff = compare(later(MIB), later(4 * MIB));
-    let judged = |bytes: u64| {
+    let judged = |after: Profile, bytes: u64| {
+        let diff = compare(later(16 * MIB, 2 * MIB, MIB), after);
         let (reason, expires) = ("agreed".to_owned(), "9999-12-31".parse().unwrap());
         let accepted =
             vec![Accepted { subjects: vec!["peak".parse().unwrap()], through: None, bytes, reason, expires }];
         told(&judge_diff(&diff, &Thresholds { beside_workspaces: true, accepted, ..growth(&["peak=1MiB"]) }))
     };
     let line = "FAIL peak beside cuBLAS workspaces (16.00 MiB) grew 2.00 MiB (+100.0 %), allowed 1.00 MiB";
-    assert_eq!(judged(0), (Verdict::Regression, line.to_owned()));
-    assert_eq!(judged(MIB - 1).0, Verdict::Regression);
-    assert_eq!(judged(MIB).0, Verdict::Pass);
+    let grown_later = || later(16 * MIB, 2 * MIB, 4 * MIB);
+    assert_eq!(judged(grown_later(), 0), (Verdict::Regression, line.to_owned()));
+    assert_eq!(judged(grown_later(), MIB - 1).0, Verdict::Regression);
+    assert_eq!(judged(grown_later(), MIB).0, Verdict::Pass);
+    // The peak grew by 1.5 MiB, and beside a smaller workspace by 2 MiB.
+    let grown = || later(31 * MIB / 2, 4 * MIB, MIB);
+    assert_eq!([MIB / 2, MIB].map(|bytes| judged(grown(), bytes).0), [Verdict::Regression, Verdict::Pass]);
 }
 
 #[test]

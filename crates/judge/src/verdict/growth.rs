@@ -117,30 +117,31 @@ impl<'a> Gated<'a> {
         Some(Check { excuse: Some(PassedBy::Mended), ..self.check().passed(words) })
     }
 
-    /// Lets a check fail that only passes because of cuBLAS workspaces, where the thresholds ask for it: in a small program
-    /// they are most of the memory, and a percentage of them would hide its growth.
-    fn compare_beside_workspaces(&self, check: &mut Check, metric: Metric) {
-        let is_limited = self.thresholds.beside_workspaces && matches!(metric, Metric::Peak | Metric::End);
-        if !is_limited || check.outcome != Outcome::Pass {
-            return;
+    /// The check of a figure without cuBLAS workspaces, where the thresholds ask for it and it fails: in a small program they
+    /// are most of the memory, and a percentage of them would hide its growth.
+    fn exceeding_beside_workspaces(&self, metric: Metric) -> Option<Check> {
+        if !self.thresholds.beside_workspaces || !matches!(metric, Metric::Peak | Metric::End) {
+            return None;
         }
         let profiles = &self.diff.profiles;
         let before = self.sides.before.without_workspaces(&profiles.before.grouper());
         let after = self.sides.after.without_workspaces(&profiles.after.grouper());
-        let Some(own) = (Sides { before, after }).both() else { return };
+        let own = Sides { before, after }.both()?;
         let figures = own.map(|own| if metric == Metric::End { own.end } else { own.peak });
         let limit = &self.growth.limit;
         let delta = figures.delta();
         if delta <= 0 || limit.holds(figures.before, delta) {
-            return;
+            return None;
         }
         // An agreement covers what these figures gained, not the whole.
+        let mut check = self.check();
         check.compare(figures.map(|bytes| Some(*bytes)), limit);
         let percent = format_percent(delta, figures.before).map(|percent| format!(" ({percent})")).unwrap_or_default();
         let grown = Size(u64::try_from(delta).unwrap_or(u64::MAX));
         let workspaces = Size(own.before.workspaces);
         let metric = metric.name();
         check.figures.words = Some(format!("{metric} beside cuBLAS workspaces ({workspaces}) grew {grown}{percent}"));
+        Some(check)
     }
 
     /// That a peak grew by slack, where the program asked for no more.
@@ -268,14 +269,23 @@ impl Judge {
             let reason = format!("{} is not known on both sides", check.of.name());
             return self.cannot_tell(check, reason);
         };
-        gated.compare_beside_workspaces(&mut check, metric);
-        self.doubt(&mut check, gated.errors(metric, |device| metric.max_error(device)));
-        if check.outcome == Outcome::Exceeded {
-            gated.budget().accept_metric(&mut check, metric, gated.device, has_rows_at_peak(gated.diff));
+        self.doubt_or_accept(gated, &mut check, metric);
+        if check.outcome == Outcome::Pass
+            && let Some(beside) = gated.exceeding_beside_workspaces(metric)
+        {
+            check = beside;
+            self.doubt_or_accept(gated, &mut check, metric);
         }
         if check.outcome == Outcome::Exceeded && delta > 0 && check.reason.is_none() {
             check.reason = gated.hidden_growth(metric, delta).or_else(|| gated.slack(metric));
         }
         self.add(check);
+    }
+
+    fn doubt_or_accept(&mut self, gated: &Gated<'_>, check: &mut Check, metric: Metric) {
+        self.doubt(check, gated.errors(metric, |device| metric.max_error(device)));
+        if check.outcome == Outcome::Exceeded {
+            gated.budget().accept_metric(check, metric, gated.device, has_rows_at_peak(gated.diff));
+        }
     }
 }
