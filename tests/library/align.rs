@@ -224,6 +224,29 @@ fn steps_are_not_lacked_where_memory_does_not_depend_on_their_number() {
     assert_eq!(lacking(steps(3, 30, 0), steps(50, 1, 0)), None, "few steps");
 }
 
+/// A model, and steps of which the first creates states of an optimizer, in `calls` for each weight.
+fn optimized(calls: u64) -> Profile {
+    let mut program = Program::default();
+    (0..12).for_each(|weight| program.alloc(format!("weight {weight}"), "load:3", 512 * 800));
+    for step in 0..3 {
+        for layer in 0..6 {
+            program.alloc(format!("activation {layer}"), &format!("layer_{layer}:{}", 10 + layer), 512 * 500);
+        }
+        (0..6).rev().for_each(|layer| program.free(&format!("activation {layer}")));
+        let states = if step == 0 { 12 * calls } else { 0 };
+        (0..states).for_each(|state| program.alloc(format!("state {state}"), "step:50", 512 * 800));
+        (0..12).for_each(|weight| program.alloc(format!("update {weight}"), "update:60", 512 * 800));
+        (0..12).for_each(|weight| program.free(&format!("update {weight}")));
+    }
+    profile::read(&*program.snapshot(), "snapshot", ReadOptions::default()).unwrap()
+}
+
+#[test]
+fn what_has_a_partner_behind_new_allocations_is_not_gone() {
+    assert_eq!(missing(&compare(optimized(1), optimized(2))), []);
+    assert_eq!(missing(&compare(optimized(2), optimized(1))), []);
+}
+
 #[test]
 fn layers_are_no_steps() {
     let model = |layers: u64| {

@@ -16,6 +16,8 @@
 //! * It holds 3 GiB there, too: the after lacks the first 100 if its 900 are the last 900 of the before in the same order,
 //!   and have most stacks of the 8 right before the cut. Without those stacks it is unclear.
 
+use std::ops::Range;
+
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
 use ptmem_trace::trace::{Measure, Position};
@@ -194,7 +196,8 @@ impl Question<'_> {
     }
 
     /// The number of allocations at the end of the other side that this side lacks, and how many of this one must move for
-    /// that: those before the widest gap. What repeats itself may leave the gap anywhere.
+    /// that: those before the widest gap. What repeats itself may leave the gap anywhere, but what mostly has partners is not
+    /// gone.
     fn gone(&self) -> Option<(usize, usize)> {
         let least = (self.whole.len() / LEAST_PART).max(1);
         let mut widest: Option<(usize, PlacePair)> = None;
@@ -208,7 +211,13 @@ impl Question<'_> {
         }
         let (_, pair) = widest.filter(|(_, pair)| pair.after >= pair.before + least)?;
         let moved = if self.can_move(pair) { pair.before } else { 0 };
-        Some((pair.after - moved, moved))
+        let gone = pair.after - moved;
+        (moved > 0 || self.paired(0..gone) * 2 < gone).then_some((gone, moved))
+    }
+
+    /// The number of allocations in a part of the other side that have a partner.
+    fn paired(&self, part: Range<usize>) -> usize {
+        self.pairs.iter().filter(|pair| part.contains(&pair.after)).count()
     }
 
     /// True if all before a pair may as well be the allocations right before its partner.
@@ -220,7 +229,7 @@ impl Question<'_> {
     /// True if nearly all of this side is what is left of the other, and nearly nothing else is.
     fn is_rest(&self, gone: usize) -> bool {
         let left = self.whole.len() - gone;
-        let paired = self.pairs.iter().filter(|pair| pair.after >= gone).count();
+        let paired = self.paired(gone..self.whole.len());
         left.max(self.own.len()) - paired <= left / LEAST_PART
     }
 
@@ -298,8 +307,8 @@ impl Question<'_> {
     /// True if most allocations of the other side without partners are gone with the part: where as many lack one in the
     /// rest, the program makes more of them everywhere.
     fn explains_most(&self, gone: usize) -> bool {
-        let rest = self.pairs.iter().filter(|pair| pair.after >= gone).count();
-        gone > (self.whole.len() - gone).saturating_sub(rest)
+        let rest = gone..self.whole.len();
+        gone > rest.len() - self.paired(rest)
     }
 
     /// True if this side knows most of what comes right after the cut.
