@@ -247,6 +247,41 @@ fn what_has_a_partner_behind_new_allocations_is_not_gone() {
     assert_eq!(missing(&compare(optimized(2), optimized(1))), []);
 }
 
+/// A checkpoint that is read, a model, and equal steps, without the first `cut` of them, and without all before them if that is
+/// cut as well.
+fn resumed(is_begun: bool, cut: usize) -> Profile {
+    let mut program = Program::default();
+    for shard in 0..8 {
+        program.alloc("shard", "read:2", 512 * 3000);
+        program.alloc(format!("weight {shard}"), "load:3", 512 * 2000);
+        program.free("shard");
+    }
+    let mut begin = if is_begun { 0 } else { program.events.len() };
+    for step in 0..6 {
+        begin = if step == cut && cut > 0 { program.events.len() } else { begin };
+        for layer in 0..20 {
+            program.alloc(format!("activation {layer}"), &format!("layer_{layer}:{}", 10 + layer), 512 * 500);
+        }
+        (0..20).rev().for_each(|layer| program.free(&format!("activation {layer}")));
+    }
+    program.events.drain(..begin);
+    profile::read(&*program.snapshot(), "snapshot", ReadOptions::default()).unwrap()
+}
+
+#[test]
+fn more_than_steps_is_lacked_however_many_steps_are_left() {
+    for cut in 0..4 {
+        let parts = missing(&compare(resumed(true, 0), resumed(false, cut)));
+        let found: Vec<_> = parts.iter().map(|part| (part.side, part.end)).collect();
+        assert_eq!(found, [(Side::After, End::Head)], "{cut} steps");
+        let parts = missing(&compare(resumed(false, cut), resumed(true, 0)));
+        let found: Vec<_> = parts.iter().map(|part| (part.side, part.end)).collect();
+        assert_eq!(found, [(Side::Before, End::Head)], "{cut} steps");
+        // Equal steps alone.
+        assert_eq!(missing(&compare(resumed(false, 0), resumed(false, cut))), [], "{cut} steps");
+    }
+}
+
 #[test]
 fn layers_are_no_steps() {
     let model = |layers: u64| {

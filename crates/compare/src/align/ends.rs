@@ -27,6 +27,7 @@ use super::blocks::BlocksBySize;
 use super::extra_steps;
 use super::order::PlacePair;
 use super::sequence::{LEAST_ALLOCATIONS, Sequence, counts};
+use super::steps::FoldedSteps;
 use super::{End, MissingPart, Parts};
 
 /// A part of the other history, or of its peak, below its size divided by this is not evidence. Needed for
@@ -147,12 +148,13 @@ impl Question<'_> {
         if is_rest { EndAnswer::Unclear } else { EndAnswer::Has }
     }
 
-    /// True if a whole step is left, or any recurring unit: the missing part continues like the rest, and memory rises
-    /// from the cut and returns to its value where the rest reaches the same allocations again.
+    /// True if nothing but steps is missing and a whole one is left, or any recurring unit: the missing part continues like the
+    /// rest, and memory rises from the cut and returns to its value where the rest reaches the same allocations again.
     fn is_step_left(&self, gone: usize) -> bool {
         if let Some(steps) = self.other.steps {
             let left = self.whole.len() - gone;
-            return left * LEAST_PART >= steps.length * (LEAST_PART - 1);
+            let is_left = left * LEAST_PART >= steps.length * (LEAST_PART - 1);
+            return is_left && self.beside_steps(&steps) * LEAST_PART < self.whole.len();
         }
         if !self.is_another_round(gone) {
             return false;
@@ -176,6 +178,14 @@ impl Question<'_> {
             let place = self.cut(gone + at).count().min(held.len() - 1).abs_diff(start);
             away[place] == away[0] && rises[place] >= peak / LEAST_PART as i128
         })
+    }
+
+    /// The number of allocations between the head of the other side and its steps. What follows steps may be gone from the code.
+    fn beside_steps(&self, steps: &FoldedSteps) -> usize {
+        match self.end {
+            End::Head => steps.start,
+            End::Tail => 0,
+        }
     }
 
     /// The pairs, where the first allocations of this side have partners `by` further on.
