@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ptmem::align::{End, MissingPart};
 use ptmem::diagnostic::Code;
 use ptmem::diff::{self, Diff};
-use ptmem::profile::{self, Profile, ReadOptions, saved};
+use ptmem::profile::{self, Moment, Profile, ReadOptions, saved};
 use ptmem::sides::Side;
 
 use crate::support::edit::{self, Edited};
@@ -170,19 +170,27 @@ fn what_neither_stacks_nor_sizes_tell_is_said() {
 }
 
 /// A model, steps that each keep a block of `kept` KiB, and an evaluation of `evaluation` KiB.
-fn steps(count: u64, kept: u64, evaluation: u64) -> Profile {
+fn steps(count: usize, kept: u64, evaluation: u64) -> Profile {
+    steps_that_keep(&vec![kept; count], 6, evaluation)
+}
+
+/// A model of so many weights, a step for each number of KiB, which it keeps, and an evaluation of `evaluation` KiB.
+fn steps_that_keep(kept: &[u64], weights: usize, evaluation: u64) -> Profile {
     let mut program = Program::default();
-    (0..6).for_each(|layer| program.alloc(format!("weight {layer}"), "load:3", 512 * 2000));
-    for step in 0..count {
+    (0..weights).for_each(|layer| program.alloc(format!("weight {layer}"), "load:3", 512 * 2000));
+    for (step, kept) in kept.iter().enumerate() {
         for layer in 0..20 {
             program.alloc(format!("activation {layer}"), &format!("layer_{layer}:{}", 10 + layer), 512 * 500);
         }
         (0..20).rev().for_each(|layer| program.free(&format!("activation {layer}")));
-        program.alloc(format!("kept {step}"), "log:70", 1024 * kept);
+        if *kept > 0 {
+            program.alloc(format!("kept {step}"), "log:70", 1024 * kept);
+        }
     }
     (0..evaluation / 1000).for_each(|batch| program.alloc(format!("batch {batch}"), "evaluate:80", 1024 * 1000));
     (0..evaluation / 1000).for_each(|batch| program.free(&format!("batch {batch}")));
-    profile::read(&*program.snapshot(), "snapshot", ReadOptions::default()).unwrap()
+    let options = ReadOptions { at: Moment::Aligned, ..ReadOptions::default() };
+    profile::read(&*program.snapshot(), "snapshot", options).unwrap()
 }
 
 /// The side that lacks the last steps of the other, with its share of the other's allocations in percent.
@@ -220,8 +228,29 @@ fn steps_are_not_lacked_where_memory_does_not_depend_on_their_number() {
     // More steps of the side that leaves nothing behind would hold no more.
     assert_eq!(lacking(steps(20, 1, 0), steps(22, 900, 0)), None, "a new leak");
     assert_eq!(lacking(steps(24, 900, 0), steps(20, 1, 0)), None, "a leak that was mended");
-    // The last of few steps keeps more by chance.
-    assert_eq!(lacking(steps(3, 30, 0), steps(50, 1, 0)), None, "few steps");
+    // One of few steps keeps more by chance.
+    assert_eq!(lacking(steps_that_keep(&[1, 30, 1], 6, 0), steps(50, 1, 0)), None, "few steps");
+    // Few steps that all leave nothing behind.
+    assert_eq!(lacking(steps(4, 1, 0), steps(20, 400, 0)), None, "a new leak");
+}
+
+#[test]
+fn steps_are_lacked_where_new_ones_leave_memory_behind() {
+    // Beside many weights, few steps are not nearly all of a history.
+    for (fewer, weights) in [(2, 6), (3, 6), (4, 6), (5, 6), (7, 6), (3, 60), (4, 60), (7, 60)] {
+        let compared = |kept: u64| {
+            let before = steps_that_keep(&[0; 20], weights, 0);
+            compare(before, steps_that_keep(&vec![kept; fewer], weights, 0))
+        };
+        let diff = compared(400);
+        let found: Vec<_> = missing(&diff).iter().map(|part| (part.side, part.part())).collect();
+        assert_eq!(found, [(Side::After, format!("{} of 20 equal steps", 20 - fewer))], "{fewer} steps, {weights}");
+        // The same place of a step is compared.
+        let rows = diff.devices[0].rows.iter().filter(|row| row.delta() != 0);
+        let rows: Vec<_> = rows.map(|row| (&*row.label, row.delta())).collect();
+        assert_eq!(rows, [("log (job.py:70)", 400 * 1024 * (fewer as i128 - 1))], "{fewer} steps, {weights}");
+        assert_eq!(missing(&compared(0)), [], "{fewer} steps, {weights}");
+    }
 }
 
 /// A model, and steps of which the first creates states of an optimizer, in `calls` for each weight.

@@ -86,14 +86,17 @@ impl<'s> MemoryAtSteps<'s> {
     }
 
     /// True if `extra` further steps would leave a significant amount of memory behind: each step leaves some. The first one is
-    /// ignored, as it may create the state of an optimizer. `None` if there are too few steps.
+    /// ignored, as it may create the state of an optimizer. `None` if there are too few steps, unless all leave the same.
     fn would_rise(&self, extra: usize) -> Option<bool> {
-        let last = self.steps.count - 1;
-        if last < LEAST_STEPS {
-            return None;
+        let starts: Vec<i128> = (0..=self.steps.count).map(|step| self.at(step)).collect();
+        let rises: Vec<i128> = starts.windows(2).map(|two| two[1] - two[0]).collect();
+        let is_even = rises.iter().all(|rise| *rise == rises[0]);
+        let (_, later) = rises[..rises.len() - 1].split_first()?;
+        if later.len() + 1 < LEAST_STEPS {
+            return is_even.then(|| rises[0] * extra as i128 >= self.least());
         }
-        let pace = (self.at(last) - self.at(1)) / (last as i128 - 1);
-        let is_steady = (1..=last).map(|step| self.at(step)).is_sorted();
+        let pace = later.iter().sum::<i128>() / later.len() as i128;
+        let is_steady = later.iter().all(|rise| *rise >= 0);
         Some(is_steady && pace * extra as i128 >= self.least())
     }
 

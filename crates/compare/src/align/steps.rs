@@ -6,6 +6,7 @@ use ptmem_trace::trace::fold::{Folded, MOST_ITEMS};
 use rustc_hash::FxHashSet;
 
 use super::End;
+use super::sequence::counts;
 
 /// With fewer stacks than these, their order is not evidence. Needed for `corners/pinned`.
 pub(super) const LEAST_STACKS: usize = 4;
@@ -35,12 +36,12 @@ impl FoldedSteps {
         nearly_all(self.length * self.count, symbols.len()) && step.len() >= LEAST_STACKS
     }
 
-    /// True if a step of another sequence makes the same allocations, wherever it is taken to begin.
+    /// True if a step of another sequence makes mostly the same allocations, wherever it is taken to begin.
     pub(super) fn are_same(&self, own: &[u32], other: &Self, others: &[u32]) -> bool {
-        let [mut own, mut others] = [self.first(own), other.first(others)].map(<[u32]>::to_vec);
-        own.sort_unstable();
-        others.sort_unstable();
-        own == others
+        let [own, others] = [counts(self.first(own)), counts(other.first(others))];
+        let shared: usize =
+            own.iter().map(|(symbol, count)| others.get(symbol).map_or(0, |other| *count.min(other))).sum();
+        shared * 2 > self.length.max(other.length)
     }
 
     fn first<'s>(&self, symbols: &'s [u32]) -> &'s [u32] {
