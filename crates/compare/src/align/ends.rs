@@ -27,7 +27,7 @@ use super::blocks::BlocksBySize;
 use super::extra_steps;
 use super::order::PlacePair;
 use super::sequence::{LEAST_ALLOCATIONS, Sequence, counts};
-use super::steps::FoldedSteps;
+use super::steps::{FoldedSteps, LEAST_STACKS};
 use super::{End, MissingPart, Parts};
 
 /// A part of the other history, or of its peak, below its size divided by this is not evidence. Needed for
@@ -254,7 +254,7 @@ impl Question<'_> {
     }
 
     /// True if the peak of the other side is in rounds that are missing, and no other round is as high: the first step
-    /// of a recording has no optimizer state yet.
+    /// of a recording has no optimizer state yet. A loop over parameters, which few stacks make, is no step.
     fn is_peak_gone(&self, gone: usize) -> bool {
         let peaks = [self.one, self.other].map(|of| of.device.figures.allocated.peak.unwrap_or(0));
         let cut = self.cut(gone);
@@ -262,8 +262,9 @@ impl Question<'_> {
             End::Head => at <= cut,
             End::Tail => at > cut,
         });
+        let stacks: FxHashSet<u32> = self.whole[..gone].iter().copied().collect();
         let highest = approximate(peaks[1]) * self.scale * SAME_PART;
-        is_gone && self.is_rest(gone) && approximate(peaks[0]) < highest
+        is_gone && stacks.len() >= LEAST_STACKS && self.is_rest(gone) && approximate(peaks[0]) < highest
     }
 
     /// The place of the first allocation after a cut among all of the other side.
