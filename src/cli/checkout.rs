@@ -52,6 +52,15 @@ const SKIPPED: [&str; 7] = ["node_modules", "__pycache__", "site-packages", "dis
 
 /// The Python files and notebooks below a folder, by their paths from there, those at the top first.
 pub(crate) fn list(root: &Path) -> Vec<String> {
+    files_below(root, |name| name.ends_with(".py") || name.ends_with(".ipynb"))
+}
+
+/// The files of any kind below a folder, but for those in hidden folders and other ones that hold no code.
+pub(crate) fn all_files(root: &Path) -> Vec<String> {
+    files_below(root, |_| true)
+}
+
+fn files_below(root: &Path, is_wanted: fn(&str) -> bool) -> Vec<String> {
     let mut files = Vec::new();
     let mut folders = VecDeque::from([(root.to_owned(), String::new())]);
     let mut looked_into = 0;
@@ -62,7 +71,7 @@ pub(crate) fn list(root: &Path) -> Vec<String> {
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() && is_of_code(&name, &entry.path()) {
                 folders.push_back((entry.path(), format!("{prefix}{name}/")));
-            } else if !kind.is_dir() && (name.ends_with(".py") || name.ends_with(".ipynb")) {
+            } else if !kind.is_dir() && is_wanted(&name) {
                 files.push(format!("{prefix}{name}"));
             }
         }

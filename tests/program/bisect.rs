@@ -123,6 +123,18 @@ fn the_first_bad_commit_is_compared_with_the_one_before_it() {
     );
 }
 
+/// A program that reads a variable is another one with another value.
+#[test]
+fn commits_are_recorded_again_with_other_variables() {
+    let history = History::new();
+    for runs in [["1", "4"].as_slice(), &["1", "1", "4", "4"]] {
+        let mut command = history.command(&["main~7..main~4", "--max-growth", "5%"], &["sh", "run.sh"]);
+        let output = command.env("SCALE", runs.len().to_string()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert_eq!(history.runs_of(), runs);
+    }
+}
+
 /// Two searches of the same command would remove each other's worktrees and recordings.
 #[cfg(unix)]
 #[test]

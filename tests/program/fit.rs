@@ -118,7 +118,7 @@ fn a_search_that_cannot_be_done_says_what_to_do() {
 fn search(folder: &Path, ranges: &[&str], options: &[&str], fits: &str) -> std::process::Output {
     let failed = fixtures::folder().join("oom.pkl");
     let script = format!(
-        "echo $0 $1 >> ran; if {fits}; then cp $0.pkl $PTMEM_SNAPSHOT; else cp '{}' $PTMEM_SNAPSHOT; exit 1; fi",
+        "echo $0 $1 >> cache/ran; if {fits}; then cp $0.pkl $PTMEM_SNAPSHOT; else cp '{}' $PTMEM_SNAPSHOT; exit 1; fi",
         failed.display()
     );
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
@@ -145,7 +145,7 @@ fn each_number_is_searched_once_and_what_does_not_fit_is_shown() {
     let held = &batch["beyond"]["snapshot"];
     assert_eq!(held["at"], "oom");
     assert!(held["devices"][0]["stacks"].as_array().is_some_and(|stacks| !stacks.is_empty()), "{held}");
-    let ran = fs::read_to_string(folder.path().join("ran")).unwrap();
+    let ran = fs::read_to_string(folder.path().join("cache/ran")).unwrap();
     let mut each: Vec<&str> = ran.lines().collect();
     each.sort_unstable();
     each.dedup();
@@ -166,7 +166,30 @@ fn each_number_is_searched_once_and_what_does_not_fit_is_shown() {
     let csv = other("csv");
     assert!(csv.starts_with("group,section,table,batch,peak,reserved,remark,"), "{csv}");
     assert!(csv.contains(&format!("\nbatch,device 0,peak,11,{},", peak(11))), "{csv}");
-    assert_eq!(fs::read_to_string(folder.path().join("ran")).unwrap(), ran);
+    assert_eq!(fs::read_to_string(folder.path().join("cache/ran")).unwrap(), ran);
+}
+
+/// Recordings answer only for the files with which they were made.
+#[test]
+fn a_search_records_again_where_a_file_changed_or_on_request() {
+    let folder = runs(1..=2);
+    for (config, options, runs, is_kept) in [
+        ("1024", &[][..], 1, false),
+        ("1024", &[], 1, true),
+        ("10240", &[], 2, false),
+        ("10240", &["--no-cache"], 3, false),
+    ] {
+        let path = folder.path().join("config.json");
+        if !fs::read_to_string(&path).is_ok_and(|before| before == config) {
+            fs::write(&path, config).unwrap();
+        }
+        let output = search(folder.path(), &["batch=1..1"], options, "true");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let ran = fs::read_to_string(folder.path().join("cache/ran")).unwrap();
+        assert_eq!(ran.lines().count(), runs, "{config} {options:?}");
+        let note = "note: recordings of an earlier search are kept; --no-cache makes them anew\n";
+        assert_eq!(text(&output.stderr).contains(note), is_kept, "{}", text(&output.stderr));
+    }
 }
 
 #[test]

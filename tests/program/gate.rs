@@ -138,6 +138,22 @@ fn the_recording_of_a_base_is_kept() {
     assert_eq!(checkout.runs(), 7);
 }
 
+/// With other variables the base is recorded anew. Those that differ from run to run of CI do not count.
+#[test]
+fn the_recording_of_a_base_is_kept_for_its_variables() {
+    let checkout = Checkout::new("before.pkl");
+    for (name, value, runs) in [
+        ("GITHUB_RUN_ID", "1", 2),
+        ("GITHUB_RUN_ID", "2", 3),
+        ("CI_JOB_TOKEN", "secret-of-this-job", 4),
+        ("SCALE", "8", 6),
+        ("SCALE", "8", 7),
+    ] {
+        let output = checkout.command(&[]).env(name, value).output().unwrap();
+        assert_eq!((output.status.code(), checkout.runs()), (Some(0), runs), "{name}: {}", text(&output.stderr));
+    }
+}
+
 #[test]
 fn the_recording_of_a_base_is_made_anew_once_for_other_packages() {
     let checkout = Checkout::new("before.pkl");

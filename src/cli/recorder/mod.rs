@@ -3,9 +3,11 @@
 
 pub(crate) mod environment;
 mod failure;
+mod key;
 pub(crate) mod process;
 mod progress;
 pub(crate) mod tree;
+mod variables;
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -22,11 +24,10 @@ use ptmem_simulate::{Card, Compute, StepRange, empty_caches, offline_trackers};
 use rustix::fs::FlockOperation;
 
 use super::args::heading;
-#[cfg(unix)]
-use super::output;
-use super::pip::printed;
-use super::{checkout, input};
+use super::{input, output};
 pub(crate) use failure::{Failure, read_log, tail};
+use key::{cache_home, hash_files};
+pub(crate) use key::{hash_environment, own_files, python_of};
 use process::Ended;
 pub(crate) use progress::InProgress;
 
@@ -36,6 +37,9 @@ pub(crate) use progress::InProgress;
 pub(crate) struct RecordArguments {
     #[command(flatten)]
     pub(crate) method: Method,
+    /// Record again, although recordings of an earlier search are kept
+    #[arg(long)]
+    pub(crate) no_cache: bool,
     /// The command to record, after --
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -169,9 +173,6 @@ pub(crate) type Made = std::result::Result<Recorded, Failure>;
 /// A recording or its failure; an error where nothing at all can be recorded.
 pub(crate) type Attempt = Result<Made>;
 
-/// Beginnings of the names of variables on which a run may depend.
-const RELEVANT: [&str; 8] = ["CUDA", "NCCL", "PYTORCH", "TORCH", "PYTHON", "PATH", "VIRTUAL_ENV", "CONDA"];
-
 /// A folder with recordings.
 pub(crate) struct Recorder {
     folder: PathBuf,
@@ -182,7 +183,7 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// The folder of a kind of recordings, with the digest that distinguishes it from others of the kind.
     pub(crate) fn open(kind: &str, digest: u64) -> Result<Self> {
-        let folder = cache()?.join(kind).join(format!("{digest:016x}"));
+        let folder = cache_home()?.join("ptmem").join(kind).join(format!("{digest:016x}"));
         fs::create_dir_all(&folder).with_context(|| {
             format!("{}: cannot be made; set XDG_CACHE_HOME to a folder that can be written", folder.display())
         })?;
@@ -201,12 +202,23 @@ impl Recorder {
         (&arguments.method, &arguments.command, env::current_dir()?).hash(&mut key);
         of.hash(&mut key);
         hash_environment(&python_of(&arguments.command), &mut key);
-        for file in files.iter().cloned().chain(arguments.command.iter().map(PathBuf::from)) {
-            if let Some(facts) = fs::metadata(&file).ok().filter(fs::Metadata::is_file) {
-                (&file, facts.len(), facts.modified().ok()).hash(&mut key);
+        hash_files(files.iter().cloned().chain(arguments.command.iter().map(PathBuf::from)), &mut key);
+        let recorder = Self::open("search", key.finish())?;
+        recorder.of_earlier_searches(arguments.no_cache);
+        Ok(recorder)
+    }
+
+    /// Removes what earlier searches recorded, or says that it answers this one.
+    fn of_earlier_searches(&self, is_unwanted: bool) {
+        let folders = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let kept: Vec<PathBuf> = folders.filter(|folder| folder.join(EXIT).exists()).collect();
+        if is_unwanted {
+            for folder in kept {
+                let _ = fs::remove_dir_all(folder);
             }
+        } else if !kept.is_empty() {
+            output::print_note("recordings of an earlier search are kept; --no-cache makes them anew");
         }
-        Self::open("search", key.finish())
     }
 
     /// A place beside the recordings.
@@ -275,14 +287,6 @@ const MEMORY: &str = "memory";
 const LOG: &str = "log";
 const SNAPSHOTS: &str = "snapshots";
 
-/// The folder of all that is kept.
-fn cache() -> Result<PathBuf> {
-    let cache = env::var_os("XDG_CACHE_HOME").filter(|cache| !cache.is_empty()).map(PathBuf::from);
-    let cache = cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")));
-    let cache = cache.context("no place to keep recordings; set XDG_CACHE_HOME to a folder")?;
-    Ok(std::path::absolute(cache)?.join("ptmem"))
-}
-
 /// Locks a folder until the file is closed, after other runs in it have ended: each of them removes what the others make.
 fn lock(folder: &Path) -> Result<fs::File> {
     let path = folder.join("lock");
@@ -321,40 +325,4 @@ fn ran_out_of_memory(path: &Path) -> bool {
         Some(ending) => ending.kind == EndingKind::Oom,
         None => devices.iter().any(|device| !device.figures.ooms.is_empty()),
     }
-}
-
-/// The Python of a command: its first word, or the one on the path.
-pub(crate) fn python_of(command: &[OsString]) -> OsString {
-    let first = command
-        .first()
-        .filter(|word| Path::new(word).file_name().is_some_and(|name| name.to_string_lossy().starts_with("python")));
-    first.cloned().unwrap_or_else(|| "python3".into())
-}
-
-/// Adds what a recording depends on beside its code: this program, the packages of a Python, and variables.
-pub(crate) fn hash_environment(python: &OsStr, key: &mut DefaultHasher) {
-    // The version, and the files that a recording runs: before a release, they change without it.
-    (env!("CARGO_PKG_VERSION"), ptmem_simulate::LIBRARY, ptmem_simulate::PYTHON).hash(key);
-    let mut variables: Vec<_> = env::vars_os().collect();
-    variables.retain(|(name, _)| RELEVANT.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)));
-    variables.sort();
-    variables.hash(key);
-    packages(python).hash(key);
-}
-
-/// Names and versions of the packages of a Python; empty if that Python does not exist.
-fn packages(python: &OsStr) -> Vec<String> {
-    let script = "import sys; print('\\n'.join(filter(None, sys.path)))";
-    let folders = printed(python, &["-c", script]).unwrap_or_default();
-    let entries = folders.lines().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
-    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let mut names: Vec<String> = names.filter(|name| name.ends_with(".dist-info")).collect();
-    names.sort();
-    names
-}
-
-/// The Python files of the working directory, which a command may import.
-pub(crate) fn own_files() -> Vec<PathBuf> {
-    let here = env::current_dir().unwrap_or_default();
-    checkout::list(&here).into_iter().map(|file| here.join(file)).collect()
 }

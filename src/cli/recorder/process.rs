@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 
 use super::progress::Doing;
+use super::variables::is_of_host;
 
 /// How a command ended.
 pub(crate) struct Ended {
@@ -30,21 +31,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Pause between looks at its memory.
 const BETWEEN_READINGS: Duration = Duration::from_secs(1);
-
-/// Variables by which a step of a job speaks to its host, or that hold what is the host's alone, such as the token of a job of GitLab.
-const OF_THE_HOST: [&str; 8] = [
-    "GITHUB_OUTPUT",
-    "GITHUB_ENV",
-    "GITHUB_PATH",
-    "GITHUB_STEP_SUMMARY",
-    "GITHUB_STATE",
-    "CI_REPOSITORY_URL",
-    "CI_REGISTRY_PASSWORD",
-    "CI_DEPENDENCY_PROXY_PASSWORD",
-];
-
-/// The same by the beginnings of their names.
-const OF_THE_HOST_PREFIXES: [&str; 5] = ["ACTIONS_", "INPUT_", "PTMEM_TOKEN", "CI_JOB_TOKEN", "CI_JOB_JWT"];
 
 /// Runs a command, with its output in a file.
 ///
@@ -69,8 +55,7 @@ pub(crate) fn run(command: &mut Command, log: &Path, doing: &Doing) -> Result<En
 /// Takes away what only the host of a job may see.
 fn hide_host(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        if OF_THE_HOST.contains(&&*text) || OF_THE_HOST_PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
+        if is_of_host(&name.to_string_lossy()) {
             command.env_remove(&name);
         }
     }

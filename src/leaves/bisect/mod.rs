@@ -145,7 +145,7 @@ pub(super) fn run(arguments: &BisectArguments, output: &Output) -> Result<ExitCo
 
 /// Records the checkout and compares it with a recording.
 fn compare(good: &str, program: Program<'_>, judging: &Judging<'_>) -> Result<u8> {
-    let recorder = Recorder::of_command(&judging.arguments.record, &"checkout", &own_files())?;
+    let recorder = Recorder::of_command(&judging.arguments.record, &"checkout", &[])?;
     let here = env::current_dir()?;
     let candidate = Candidate::new(program, &here, &[]);
     let recorded = recorder.record("checkout", &candidate, &InProgress::new("checkout"))?;
