@@ -1,12 +1,24 @@
 //! Exit codes.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use ptmem::verdict::Verdict;
 
+use super::git;
+
 /// Exit code of everything that kept the tool from an answer: usage, unreadable or invalid input. The
 /// others belong to the verdict: [`ptmem::verdict::Verdict::exit_code`].
 pub(super) const COULD_NOT_RUN: u8 = 2;
+
+/// Exit code that ends `git bisect run`.
+pub(crate) const ABORT_BISECTION: u8 = 128;
+
+/// The exit code of a command line without an answer. While git bisects, that is none for the commit.
+pub(super) fn could_not_run(words: &[OsString]) -> ExitCode {
+    let is_bisect = words.get(1).is_some_and(|command| command == "bisect");
+    ExitCode::from(if is_bisect && git::is_bisecting() { ABORT_BISECTION } else { COULD_NOT_RUN })
+}
 
 /// The exit code of a verdict.
 pub(crate) fn exit_code(verdict: Verdict, exit_zero: bool) -> ExitCode {

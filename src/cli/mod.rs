@@ -48,7 +48,7 @@ use clap::Parser as _;
 use clap::error::ContextKind;
 
 use args::{Arguments, Command};
-use exit::COULD_NOT_RUN;
+use exit::could_not_run;
 
 /// Carries out the command line of this process.
 pub(crate) fn run() -> ExitCode {
@@ -63,7 +63,7 @@ pub(crate) fn run() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             output::print_error(&errors::explained(&error));
-            ExitCode::from(COULD_NOT_RUN)
+            could_not_run(&words)
         }
     }
 }
@@ -81,7 +81,7 @@ fn refuse(mut error: clap::Error, words: &[OsString]) -> ExitCode {
     if let Some(hint) = hint {
         output::print_note(&hint);
     }
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(COULD_NOT_RUN))
+    if error.exit_code() == 0 { ExitCode::SUCCESS } else { could_not_run(words) }
 }
 
 fn carry_out(arguments: Arguments) -> Result<ExitCode> {

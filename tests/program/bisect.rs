@@ -283,3 +283,45 @@ fn git_bisect_run_is_told_what_to_make_of_a_commit() {
         assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
     }
 }
+
+/// Git reads each code below 125 but 0 as that of a bad commit.
+#[test]
+fn no_error_is_a_bad_commit_for_git() {
+    let history = History::new();
+    git(&history.root(), &["bisect", "start", "main~1", "main~7"]);
+    let good = folder().join("before.pkl");
+    let good = good.to_str().unwrap();
+    for (arguments, code, words) in [
+        (&["typo.pkl", "--max-growth", "5%"][..], 128, "typo.pkl: is neither a range nor a snapshot"),
+        (&["../typo.pkl", "--max-growth", "5%"], 128, "there is no such commit"),
+        (&[good, "--max-grow", "5%"], 128, "unexpected argument '--max-grow'"),
+        (&[good], 128, "no limit is given, here or in ptmem.toml"),
+        (&[good, "--max-growth", "5%", "--exit-zero"], 128, "--exit-zero would call each commit good"),
+        (&[good, "--max-growth", "5%", "--config", "none.toml"], 125, "none.toml"),
+    ] {
+        let output = history.run(arguments);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
+        assert!(error.contains(words), "{arguments:?}: {error}");
+    }
+    assert!(!history.runs().exists(), "nothing was recorded");
+    fs::write(history.root().join("ptmem.toml"), "unknown = 1\n").unwrap();
+    let output = history.run(&[good, "--max-growth", "5%"]);
+    assert_eq!(output.status.code(), Some(125), "{}", text(&output.stderr));
+    git(&history.root(), &["bisect", "reset"]);
+    assert_eq!(history.run(&["typo.pkl", "--max-growth", "5%"]).status.code(), Some(2), "nobody bisects");
+}
+
+#[test]
+fn the_checkout_is_reported_as_a_range_is() {
+    let history = History::new();
+    git(&history.root(), &["checkout", "--quiet", "main"]);
+    let good = folder().join("before.pkl");
+    let export = history.folder.path().join("report.md");
+    let export_argument = format!("markdown={}", export.display());
+    let good = good.to_str().unwrap();
+    let output = history.run(&[good, "--max-growth", "5%", "--format", "json", "--export", &export_argument]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["verdict"], "regression", "{report}");
+    assert!(fs::read_to_string(export).unwrap().contains("peak grew"));
+}

@@ -89,6 +89,11 @@ impl Base {
     }
 }
 
+/// Whether a bisection of git is under way in the checkout.
+pub(crate) fn is_bisecting() -> bool {
+    text(&mut git(None), &["rev-parse", "--git-path", "BISECT_START"]).is_ok_and(|start| Path::new(&start).exists())
+}
+
 /// The path from a folder, below a root, with slashes; `None` if it is outside of the root.
 fn below(root: &Path, folder: PathBuf, path: &Path) -> Option<String> {
     let mut whole = folder;

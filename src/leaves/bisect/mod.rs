@@ -1,74 +1,29 @@
 //! `ptmem bisect`: the first commit or release that exceeds the limits, and how it differs from the one before it.
 
+mod arguments;
 mod commits;
+mod judging;
+mod one_commit;
 mod releases;
 
-use std::env;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Error, Result, anyhow, bail};
-use clap::Args;
-use ptmem::diagnostic::{Code, Diagnostic};
+use anyhow::Result;
 use ptmem::patch::Edit;
 use ptmem::verdict::{Check, Gate, Verdict};
 
-use crate::cli::args::{ConfigArguments, DiffLimits, StackArguments, Trust, ViewArguments, heading, text};
 use crate::cli::checkout;
-use crate::cli::config::{self, Loaded};
-use crate::cli::diff::{Pair, Request, compare_all};
 use crate::cli::exit::exit_code;
 use crate::cli::output::{self, Output};
 use crate::cli::place::StartFolder;
-use crate::cli::recorder::{
-    Attempt, Candidate, Failure, InProgress, Made, Program, RecordArguments, Recorder, own_files, python_of,
-};
-use crate::cli::report::report_options;
+use crate::cli::recorder::{Attempt, Failure, Made, Program, Recorder, own_files, python_of};
 use crate::leaves::search::{Answer, Asked, Candidates, search};
+pub(crate) use arguments::BisectArguments;
 use commits::Commits;
+use judging::{Judging, refused};
 use releases::Releases;
-
-/// Find the commit or the release that made memory grow
-///
-/// Searches between a good and a bad commit or release: records candidates on a simulated card and compares each
-/// with the good one, until it knows the first that exceeds the limits. Reports that one, compared with the one
-/// before it. Recordings are kept, so an interrupted search continues. Candidates that cannot be recorded are
-/// skipped.
-///
-/// With a snapshot of a good commit instead of a range, it records and judges only the checkout, and exits with 125
-/// if that cannot be recorded: git bisect run ptmem bisect good.pkl -- python train.py
-#[derive(Debug, Args)]
-#[command(
-    after_help = text::EXIT_CODES,
-    mut_arg("command", |command| command.required(true)),
-    override_usage = "ptmem bisect [OPTIONS] <GOOD..BAD> -- <COMMAND>...\n       ptmem bisect [OPTIONS] <PACKAGE==GOOD..BAD> -- <COMMAND>...\n       \
-                      ptmem bisect [OPTIONS] <SNAPSHOT> -- <COMMAND>..."
-)]
-pub(crate) struct BisectArguments {
-    /// Commits, as GOOD..BAD; releases of a package, as 'NAME==GOOD..BAD'; or the recording of a good commit, with which the
-    /// checkout is compared: for git bisect run
-    #[arg(value_name = "RANGE")]
-    range: String,
-    #[command(flatten)]
-    record: RecordArguments,
-    #[command(flatten)]
-    limits: DiffLimits,
-    #[command(flatten, next_help_heading = heading::COMPARED)]
-    stacks: StackArguments,
-    #[command(flatten)]
-    trust: Trust,
-    #[command(flatten)]
-    config: ConfigArguments,
-    #[command(flatten)]
-    view: ViewArguments,
-}
-
-/// Exit code by which `git bisect run` skips a commit.
-const SKIP: u8 = 125;
-
-/// Exit code that ends `git bisect run`.
-const ABORT: u8 = 128;
 
 /// A set whose members can be recorded.
 pub(super) trait Recordable: Candidates {
@@ -110,23 +65,17 @@ pub(super) struct FoundChange<C> {
 }
 
 pub(super) fn run(arguments: &BisectArguments, output: &Output) -> Result<ExitCode> {
-    let BisectArguments { range, record, config, .. } = arguments;
+    let BisectArguments { range, record, .. } = arguments;
+    let releases = range.split_once("==");
+    if releases.is_none() && Path::new(range).exists() {
+        return Ok(one_commit::run(Path::new(range), arguments, output));
+    }
     let program = Program { command: &record.command, method: &record.method };
-    let place = StartFolder::here();
-    let loaded = config::load_at(&place, config)?;
-    let mut judging = Judging { arguments, place, loaded, git: None };
-    if let Some((package, versions)) = range.split_once("==") {
+    let mut judging = Judging::here(arguments)?;
+    if let Some((package, versions)) = releases {
         let releases = Releases::of(package.trim(), versions, python_of(&record.command))?;
         let recorder = Recorder::of_command(record, &package, &own_files())?;
         return Bisection { set: &releases, recorder, program, judging }.answer("release", output);
-    }
-    if Path::new(range).exists() {
-        let code = compare(range, program, &judging);
-        // What says nothing about the commit must not end the bisection, unless it keeps all commits from being recorded.
-        return Ok(ExitCode::from(code.unwrap_or_else(|error| {
-            output::print_error(&format!("{error:#}"));
-            if matches!(error.downcast_ref(), Some(Failure::Environment(_))) { ABORT } else { SKIP }
-        })));
     }
     let commits = Commits::of(range)?;
     let command = commits.command(&record.command);
@@ -143,48 +92,6 @@ pub(super) fn run(arguments: &BisectArguments, output: &Output) -> Result<ExitCo
     answer
 }
 
-/// Records the checkout and compares it with a recording.
-fn compare(good: &str, program: Program<'_>, judging: &Judging<'_>) -> Result<u8> {
-    let recorder = Recorder::of_command(&judging.arguments.record, &"checkout", &[])?;
-    let here = env::current_dir()?;
-    let candidate = Candidate::new(program, &here, &[]);
-    let recorded = recorder.record("checkout", &candidate, &InProgress::new("checkout"))?;
-    let recorded = recorded.map_err(|failure| refused(failure, "the checkout", ""))?;
-    let gate = judging.compare(Path::new(good), &recorded.path)?;
-    output::print_note(&gate.headline().in_full());
-    Ok(if gate.verdict() == Verdict::Inconclusive { SKIP } else { gate.verdict().exit_code() })
-}
-
-/// How two recordings are compared, judged and reported.
-struct Judging<'a> {
-    arguments: &'a BisectArguments,
-    /// The checkout of the answer.
-    place: StartFolder,
-    loaded: Loaded,
-    /// The commit since which the code changed, once it is known.
-    git: Option<String>,
-}
-
-impl Judging<'_> {
-    fn compare(&self, before: &Path, after: &Path) -> Result<Gate> {
-        let BisectArguments { limits, trust, stacks, view, .. } = self.arguments;
-        let config = &self.loaded.config;
-        let limits = limits.limits(trust.strict).over(&config.limits);
-        let pair = Pair::new(None, before.to_owned(), after.to_owned(), &limits, &self.loaded)?;
-        let git = self.git.as_deref();
-        let place = &self.place;
-        compare_all(&[pair], &Request { place, config, stacks, view, formats: &[], phases: false, git, update: false })
-    }
-
-    /// Reports a comparison, with a remark on the search, and gives the exit code.
-    fn report(&self, mut gate: Gate, remark: String, output: &Output) -> Result<ExitCode> {
-        let BisectArguments { view, trust, .. } = self.arguments;
-        gate.remark([Diagnostic::new(Code::Bisected, None, remark)]);
-        view.write(&self.place, &gate, &mut report_options(view, output), output)?;
-        Ok(exit_code(gate.verdict(), trust.exit_zero))
-    }
-}
-
 /// A set, how its members are recorded, and the limits.
 struct Bisection<'a, S> {
     set: &'a S,
@@ -198,11 +105,9 @@ impl<S: Recordable> Bisection<'_, S> {
     fn answer(&mut self, noun: &str, output: &Output) -> Result<ExitCode> {
         let [good, bad] = self.set.ends();
         let of_good = self.required(&good)?;
+        self.judging.check_good(&of_good)?;
         let of_bad = self.required(&bad)?;
         let whole = self.judging.compare(&of_good, &of_bad)?;
-        if !whole.is_gated() {
-            bail!("no limit is given, here or in ptmem.toml; expected one, such as --max-growth 5%");
-        }
         if whole.verdict() != Verdict::Regression {
             let said = unsearched(&good, &bad, &whole, noun);
             return self.judging.report(whole, said, output);
@@ -300,17 +205,6 @@ impl<S: Recordable> Bisection<'_, S> {
                 )
             })?
             .path)
-    }
-}
-
-/// The error for one that must have a recording, with what else to do where that is the fault of this one.
-fn refused(failure: Failure, one: &str, advice: &str) -> Error {
-    match failure {
-        Failure::Environment(_) => Error::new(failure).context("nothing can be recorded here"),
-        Failure::Command(_) => anyhow!("{one}: cannot be recorded: {failure}"),
-        Failure::Candidate(_) | Failure::Elsewhere(_) | Failure::Killed(_) => {
-            anyhow!("{one}: cannot be recorded: {failure}{advice}")
-        }
     }
 }
 

@@ -1,0 +1,77 @@
+//! How recordings of a bisection are compared, judged and reported.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Error, Result, anyhow, bail};
+use ptmem::diagnostic::{Code, Diagnostic};
+use ptmem::verdict::Gate;
+
+use super::arguments::BisectArguments;
+use crate::cli::config::{self, Loaded};
+use crate::cli::diff::{Pair, Request, compare_all};
+use crate::cli::exit::exit_code;
+use crate::cli::output::Output;
+use crate::cli::place::StartFolder;
+use crate::cli::recorder::Failure;
+use crate::cli::report::report_options;
+
+/// How two recordings are compared, judged and reported.
+pub(super) struct Judging<'a> {
+    pub(super) arguments: &'a BisectArguments,
+    /// The checkout of the answer.
+    pub(super) place: StartFolder,
+    pub(super) loaded: Loaded,
+    /// The commit since which the code changed, once it is known.
+    pub(super) git: Option<String>,
+}
+
+impl<'a> Judging<'a> {
+    /// By the rules of the working directory.
+    pub(super) fn here(arguments: &'a BisectArguments) -> Result<Self> {
+        let place = StartFolder::here();
+        let loaded = config::load_at(&place, &arguments.config)?;
+        Ok(Self { arguments, place, loaded, git: None })
+    }
+
+    /// Refuses a search that cannot have an answer, before the next recording.
+    pub(super) fn check_good(&self, recording: &Path) -> Result<()> {
+        if !self.compare(recording, recording)?.is_gated() {
+            bail!("no limit is given, here or in ptmem.toml; expected one, such as --max-growth 5%");
+        }
+        Ok(())
+    }
+
+    pub(super) fn compare(&self, before: &Path, after: &Path) -> Result<Gate> {
+        let BisectArguments { limits, trust, stacks, view, .. } = self.arguments;
+        let config = &self.loaded.config;
+        let limits = limits.limits(trust.strict).over(&config.limits);
+        let pair = Pair::new(None, before.to_owned(), after.to_owned(), &limits, &self.loaded)?;
+        let git = self.git.as_deref();
+        let place = &self.place;
+        compare_all(&[pair], &Request { place, config, stacks, view, formats: &[], phases: false, git, update: false })
+    }
+
+    pub(super) fn write(&self, gate: &Gate, output: &Output) -> Result<()> {
+        let view = &self.arguments.view;
+        view.write(&self.place, gate, &mut report_options(view, output), output)
+    }
+
+    /// Reports a comparison, with a remark on the search, and gives the exit code.
+    pub(super) fn report(&self, mut gate: Gate, remark: String, output: &Output) -> Result<ExitCode> {
+        gate.remark([Diagnostic::new(Code::Bisected, None, remark)]);
+        self.write(&gate, output)?;
+        Ok(exit_code(gate.verdict(), self.arguments.trust.exit_zero))
+    }
+}
+
+/// The error for one that must have a recording, with what else to do where that is the fault of this one.
+pub(super) fn refused(failure: Failure, one: &str, advice: &str) -> Error {
+    match failure {
+        Failure::Environment(_) => Error::new(failure).context("nothing can be recorded here"),
+        Failure::Command(_) => anyhow!("{one}: cannot be recorded: {failure}"),
+        Failure::Candidate(_) | Failure::Elsewhere(_) | Failure::Killed(_) => {
+            anyhow!("{one}: cannot be recorded: {failure}{advice}")
+        }
+    }
+}
