@@ -258,6 +258,22 @@ fn mistakes_end_with_what_to_do() {
     }
 }
 
+/// No commit of the range is to blame for a limit that the good one exceeds.
+#[test]
+fn a_good_commit_is_within_absolute_limits() {
+    let history = History::new();
+    fs::write(history.root().join("ptmem.toml"), "[max]\npeak = '10MiB'\n[max-growth]\npeak = '5%'\n").unwrap();
+    let output = history.run(&["main~7..main"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_reads!(text(&output.stderr) => str![[r#"
+note: trying [..] "Change 1"
+error: [..] "Change 1": the good end itself exceeds a limit: peak is 280.14 MiB, allowed 10.00 MiB; give an older one, or limits on growth alone
+"#]]);
+    assert_eq!(history.runs_of(), ["1"]);
+    let good = folder().join("before.pkl");
+    assert_eq!(history.run(&[good.to_str().unwrap()]).status.code(), Some(128));
+}
+
 #[test]
 fn releases_that_pip_does_not_list_are_no_ends() {
     use std::os::unix::fs::PermissionsExt;

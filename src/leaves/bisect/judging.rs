@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Error, Result, anyhow, bail};
 use ptmem::diagnostic::{Code, Diagnostic};
-use ptmem::verdict::Gate;
+use ptmem::verdict::{Gate, Verdict};
 
 use super::arguments::BisectArguments;
 use crate::cli::config::{self, Loaded};
@@ -34,10 +34,18 @@ impl<'a> Judging<'a> {
         Ok(Self { arguments, place, loaded, git: None })
     }
 
-    /// Refuses a search that cannot have an answer, before the next recording.
-    pub(super) fn check_good(&self, recording: &Path) -> Result<()> {
-        if !self.compare(recording, recording)?.is_gated() {
+    /// Refuses a search that cannot have an answer, before the next recording: without limits, or where the good one exceeds
+    /// absolute ones.
+    pub(super) fn check_good(&self, recording: &Path, good: &str) -> Result<()> {
+        let itself = self.compare(recording, recording)?;
+        if !itself.is_gated() {
             bail!("no limit is given, here or in ptmem.toml; expected one, such as --max-growth 5%");
+        }
+        if itself.verdict() == Verdict::Regression {
+            let sentence = itself.headline().sentence;
+            bail!(
+                "{good}: the good end itself exceeds a limit: {sentence}; give an older one, or limits on growth alone"
+            );
         }
         Ok(())
     }

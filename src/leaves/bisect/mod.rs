@@ -105,7 +105,7 @@ impl<S: Recordable> Bisection<'_, S> {
     fn answer(&mut self, noun: &str, output: &Output) -> Result<ExitCode> {
         let [good, bad] = self.set.ends();
         let of_good = self.required(&good)?;
-        self.judging.check_good(&of_good)?;
+        self.judging.check_good(&of_good, &good.to_string())?;
         let of_bad = self.required(&bad)?;
         let whole = self.judging.compare(&of_good, &of_bad)?;
         if whole.verdict() != Verdict::Regression {

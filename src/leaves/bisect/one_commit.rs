@@ -51,7 +51,7 @@ fn judge(good: &Path, arguments: &BisectArguments, output: &Output) -> Result<Ve
         return Err(Unjudged::AnyCommit(error));
     }
     let judging = Judging::here(arguments)?;
-    judging.check_good(good).map_err(Unjudged::AnyCommit)?;
+    judging.check_good(good, &arguments.range).map_err(Unjudged::AnyCommit)?;
     let record = &arguments.record;
     let recorder = Recorder::of_command(record, &"checkout", &[])?;
     let here = env::current_dir().map_err(Error::from)?;
