@@ -8,6 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::fixtures::folder;
+use crate::support::history::{A, MIB, event, file, segment};
 use crate::support::tool::{git, ptmem, text};
 
 /// A repository with eight commits, of which the fifth makes memory grow and the sixth cannot be run. None can where
@@ -18,14 +19,24 @@ pub(super) struct History {
 
 impl History {
     pub(super) fn new() -> Self {
+        let recordings: [Option<&str>; 8] = std::array::from_fn(|at| match at + 1 {
+            6 => None,
+            number => Some(if number < 5 { "before.pkl" } else { "after.pkl" }),
+        });
+        Self::of(&recordings.map(|name| name.map(|name| folder().join(name))))
+    }
+
+    /// A commit for each recording; none where it cannot be run.
+    fn of(recordings: &[Option<PathBuf>]) -> Self {
         let history = Self { folder: tempfile::tempdir().unwrap() };
         let root = history.root();
         fs::create_dir(&root).unwrap();
         git(&root, &["init", "--quiet", "--initial-branch", "main"]);
-        for number in 1..=8 {
-            let fixture = folder().join(if number < 5 { "before.pkl" } else { "after.pkl" });
-            let copied = format!("cp '{}' \"$PTMEM_SNAPSHOT\"", fixture.display());
-            let end = if number == 6 { "echo no module >&2; exit 7" } else { &copied };
+        for (number, recording) in (1..).zip(recordings) {
+            let end = match recording {
+                Some(path) => format!("cp '{}' \"$PTMEM_SNAPSHOT\"", path.display()),
+                None => "echo no module >&2; exit 7".to_owned(),
+            };
             fs::write(
                 root.join("run.sh"),
                 format!(
@@ -256,6 +267,31 @@ fn mistakes_end_with_what_to_do() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
     }
+}
+
+/// Each commit grows within the limits, and together they exceed them: the report says so, in any format.
+#[test]
+fn growth_in_small_steps_is_a_regression_in_the_report_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let sizes = [100, 104, 108, 112];
+    let recordings = sizes.map(|size| {
+        let path = folder.path().join(format!("{size}.pkl"));
+        let events = vec![event("segment_alloc", A, 200 * MIB), event("alloc", A, size * MIB)];
+        let segments = vec![segment(A, &[(size * MIB, true), ((200 - size) * MIB, false)])];
+        fs::write(&path, file(segments, events)).unwrap();
+        Some(path)
+    });
+    let history = History::of(&recordings);
+    let report = history.report("main~3..main");
+    assert_eq!(report["verdict"], "regression", "{report}");
+    let output = history.run(&["main~3..main", "--max-growth", "5%"]);
+    let report = text(&output.stdout);
+    let lines: Vec<&str> =
+        report.lines().filter(|line| line.starts_with("FAIL") || line.contains("bisected")).collect();
+    assert_reads!(lines.join("\n") => str![[r#"
+FAIL peak grew 8.00 MiB (+8.0 %), allowed 5 %, most by main (train.py:7) (+8.00 MiB)
+warning[bisected] [..] "Change 3" is the first commit that exceeds the limits compared with [..] "Change 1"; 4 were judged, and this is [..] "Change 3" compared with [..] "Change 1". The growth since [..] "Change 2" is within the limits: earlier commits grew as well
+"#]]);
 }
 
 /// No commit of the range is to blame for a limit that the good one exceeds.

@@ -15,7 +15,6 @@ use ptmem::patch::Edit;
 use ptmem::verdict::{Check, Gate, Verdict};
 
 use crate::cli::checkout;
-use crate::cli::exit::exit_code;
 use crate::cli::output::{self, Output};
 use crate::cli::place::StartFolder;
 use crate::cli::recorder::{Attempt, Failure, Made, Program, Recorder, own_files, python_of};
@@ -131,22 +130,23 @@ impl<S: Recordable> Bisection<'_, S> {
             recorded.path
         } else {
             found.before = good.clone();
-            of_good
+            of_good.clone()
         };
         let after = self.record(&found.bad)?.map_or(of_bad, |recorded| recorded.path);
         self.judging.git = self.set.show(&found, &self.recorder)?;
         let gate = self.judging.compare(&before, &after)?;
-        let alone = gate.verdict();
         let judged = asked.iter().filter(|(_, answer)| !matches!(answer, Answer::Skipped(_))).count();
-        let mut said = said(&found, &good, judged, noun, alone);
-        said += &self.proof(&found, &gate, &before)?.unwrap_or_default();
-        let code = self.judging.report(gate, said, output)?;
-        // The growth of several can exceed what that of each does not.
-        Ok(if alone == Verdict::Pass {
-            exit_code(Verdict::Regression, self.judging.arguments.trust.exit_zero)
-        } else {
-            code
-        })
+        if gate.verdict() == Verdict::Pass {
+            // The growth of several exceeds what that of each does not: the report is about all of them.
+            let last = std::mem::replace(&mut found.before, good.clone());
+            self.judging.git = self.set.show(&found, &self.recorder)?;
+            let all = self.judging.compare(&of_good, &after)?;
+            let said = said(&found, &good, judged, noun);
+            let said = format!("{said}. The growth since {last} is within the limits: earlier {noun}s grew as well");
+            return self.judging.report(all, said, output);
+        }
+        let said = said(&found, &good, judged, noun) + &self.proof(&found, &gate, &before)?.unwrap_or_default();
+        self.judging.report(gate, said, output)
     }
 
     /// Whether the limits hold without the edit that the growth of the answer leads to.
@@ -229,7 +229,7 @@ fn unsearched<C: Display>(good: &C, bad: &C, gate: &Gate, noun: &str) -> String 
 }
 
 /// Says which one was found, and what that rests on.
-fn said<C: Display>(found: &FoundChange<C>, good: &C, judged: usize, noun: &str, alone: Verdict) -> String {
+fn said<C: Display>(found: &FoundChange<C>, good: &C, judged: usize, noun: &str) -> String {
     let FoundChange { bad, before, unknown } = found;
     let mut text = match &unknown[..] {
         [] => format!("{bad} is the first {noun} that exceeds the limits compared with {good}"),
@@ -242,8 +242,5 @@ fn said<C: Display>(found: &FoundChange<C>, good: &C, judged: usize, noun: &str,
         }
     };
     text.push_str(&format!("; {judged} were judged, and this is {bad} compared with {before}"));
-    if alone == Verdict::Pass {
-        text.push_str(". The growth between these two is within the limits: earlier ones grew as well");
-    }
     text
 }
