@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use ptmem::budget::DeviceMemory;
+use ptmem::config::Config;
 use ptmem::profile::ReadOptions;
 use ptmem::report::{self, Format, MarkdownOptions, Report, TableOptions};
 
@@ -77,13 +77,10 @@ impl StudyView {
 }
 
 impl StudyArguments {
-    /// The options by which the profiles are read, and the memory of their device, once the files of the reports are possible.
-    pub(crate) fn reading<'p>(
-        &self,
-        inputs: impl Iterator<Item = &'p Path>,
-    ) -> Result<(ReadOptions, Option<DeviceMemory>)> {
+    /// The options by which the profiles are read, and the configuration, once the files of the reports are possible.
+    pub(crate) fn reading<'p>(&self, inputs: impl Iterator<Item = &'p Path>) -> Result<(ReadOptions, Config)> {
         let config = config::load(&self.config)?;
         check_exports(&self.view.export, inputs)?;
-        Ok((self.grouping.reading(&config), self.device.memory(&config)))
+        Ok((self.grouping.reading(&config), config))
     }
 }

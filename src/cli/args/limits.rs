@@ -46,7 +46,7 @@ impl DiffLimits {
 pub(crate) struct DeviceArguments {
     /// Memory of the device, such as 80GiB, to report its headroom or when it will be full
     #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]
-    device_memory: Option<u64>,
+    pub(crate) device_memory: Option<u64>,
 }
 
 impl DeviceArguments {

@@ -216,7 +216,7 @@ impl Recordings {
         }
         let Recording { gpu, compute, steps, ranks, .. } = recording.clone();
         let is_simulated = gpu != Recording::REAL_GPU;
-        let method = Method { gpu, steps, compute, world_size: ranks };
+        let method = Method { gpu: Some(gpu), steps, compute, world_size: ranks };
         let program = Program { command: &script, method: &method };
         let candidate = Candidate { is_simulated, counters, ..Candidate::new(program, &folder, &variables) };
         let attempt = self.recorder.record_in(&own, &candidate, part);

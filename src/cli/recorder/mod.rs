@@ -48,9 +48,9 @@ pub(crate) struct RecordArguments {
 /// The card, the steps and the ranks of a recording.
 #[derive(Debug, Clone, Hash, Args)]
 pub(crate) struct Method {
-    /// Simulated card on which the command runs, such as h100
-    #[arg(long, value_name = "NAME", default_value = Recording::DEFAULT_GPU, value_parser = card)]
-    pub(crate) gpu: String,
+    /// Simulated card on which the command runs, such as h100 [default: a100]
+    #[arg(long, value_name = "NAME", value_parser = card)]
+    pub(crate) gpu: Option<String>,
     /// Steps of the optimizer to run and record, as N or A..B; 'all' runs the command to its end; 'none' runs it on the
     /// real card, and expects it to write its snapshot to the file that PTMEM_SNAPSHOT names
     #[arg(long, value_name = "STEPS", default_value = Recording::DEFAULT_STEPS, value_parser = steps)]
@@ -61,6 +61,13 @@ pub(crate) struct Method {
     /// Number of ranks of the job; the command runs as rank 0, as with --world-size of 'ptmem simulate'
     #[arg(long, value_name = "N")]
     pub(crate) world_size: Option<u32>,
+}
+
+impl Method {
+    /// The name of the simulated card.
+    pub(crate) fn gpu(&self) -> &str {
+        self.gpu.as_deref().unwrap_or(Recording::DEFAULT_GPU)
+    }
 }
 
 /// Checks the name of a card.
@@ -139,8 +146,8 @@ impl<'a> Candidate<'a> {
 
     fn simulated(&self, snapshot: &Path) -> Result<Command> {
         let mut command = Command::new(env::current_exe().context("ptmem itself cannot be found")?);
-        let Method { gpu, steps, compute, world_size } = self.program.method;
-        command.args(["simulate", "--gpu", gpu]);
+        let Method { gpu: _, steps, compute, world_size } = self.program.method;
+        command.args(["simulate", "--gpu", self.program.method.gpu()]);
         command.args(compute.iter().flat_map(|limit| ["--compute", limit]));
         if !self.writes_snapshot() {
             let mut record = snapshot.as_os_str().to_owned();

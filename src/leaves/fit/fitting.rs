@@ -13,7 +13,7 @@ use ptmem_simulate::Card;
 
 use super::numbers::{Numbers, by, falling};
 use super::runs::{NumberSearch, Runs};
-use crate::cli::recorder::{Candidate, Failure, InProgress, Method, Program, RecordArguments, Recorder, own_files};
+use crate::cli::recorder::{Candidate, Failure, InProgress, Program, RecordArguments, Recorder, own_files};
 use crate::cli::{input, output, ranks};
 use crate::leaves::search::{Answer, search};
 
@@ -21,12 +21,14 @@ use crate::leaves::search::{Answer, search};
 pub(super) struct Fitting<'a> {
     pub(super) record: &'a RecordArguments,
     pub(super) reading: &'a ReadOptions,
+    /// The simulated card.
+    pub(super) card: Option<Card>,
     pub(super) memory: Option<DeviceMemory>,
 }
 
 impl Fitting<'_> {
     /// Searches each of the numbers, with the others at their first.
-    pub(super) fn all(mut self, ranges: &[String]) -> Result<Vec<NumberSearch>> {
+    pub(super) fn all(self, ranges: &[String]) -> Result<Vec<NumberSearch>> {
         let numbers = ranges.iter().map(|range| Numbers::of(range)).collect::<Result<Vec<_>>>()?;
         for place in numbers.iter().map(Numbers::place) {
             if !self.record.command.iter().any(|word| word.to_string_lossy().contains(&place)) {
@@ -35,21 +37,16 @@ impl Fitting<'_> {
                 );
             }
         }
-        let Method { gpu, steps, .. } = &self.record.method;
-        let card = Card::named(gpu).ok().filter(|_| steps != "none");
-        if let Some(card) = card {
-            self.memory.get_or_insert(DeviceMemory { bytes: card.memory, overhead: None });
-        }
         let recorder =
             Recorder::of_command(self.record, &("fit", self.memory.map(|of| (of.bytes, of.overhead))), &own_files())?;
-        (0..numbers.len()).map(|at| self.one(&numbers, at, card, &recorder)).collect()
+        (0..numbers.len()).map(|at| self.one(&numbers, at, &recorder)).collect()
     }
 
-    fn one(&self, numbers: &[Numbers], at: usize, card: Option<Card>, recorder: &Recorder) -> Result<NumberSearch> {
+    fn one(&self, numbers: &[Numbers], at: usize, recorder: &Recorder) -> Result<NumberSearch> {
         let Numbers { name, range, .. } = &numbers[at];
         let mut fitting = BTreeMap::new();
         let mut beyond = None;
-        let mut memory = card.zip(self.memory).map(|(card, of)| match of.overhead {
+        let mut memory = self.card.zip(self.memory).map(|(card, of)| match of.overhead {
             Some(given) => of.bytes.saturating_sub(given) + card.context(),
             None => of.bytes,
         });
@@ -65,7 +62,7 @@ impl Fitting<'_> {
                 fits &= number.used <= budget.usable();
                 number.left = budget.usable().saturating_sub(number.used);
                 // From the first run on it is known what NCCL takes.
-                memory = card.map(|card| budget.usable() + card.context());
+                memory = self.card.map(|card| budget.usable() + card.context());
             }
             if fits {
                 fitting.insert(number.value, profile);
@@ -83,7 +80,7 @@ impl Fitting<'_> {
         Ok(NumberSearch {
             name: name.to_string(),
             range: range.clone(),
-            card: self.on(card),
+            card: self.on(),
             runs: Runs::new(&profiles, &values, self.memory),
             too_large: bad.iter().map(|number| number.value).collect(),
             falling: bad.first().and_then(|above| falling(&good, above)),
@@ -92,11 +89,12 @@ impl Fitting<'_> {
     }
 
     /// The card in words.
-    fn on(&self, card: Option<Card>) -> String {
-        let other = card.zip(self.memory).filter(|(card, memory)| memory.bytes != card.memory);
+    fn on(&self) -> String {
+        let other = self.card.zip(self.memory).filter(|(card, memory)| memory.bytes != card.memory);
         let other = other.map(|(_, memory)| format!(" with {} of memory", GivenSize(memory.bytes))).unwrap_or_default();
-        let card =
-            card.map_or_else(|| "the card of this machine".to_owned(), |card| format!("a simulated {card}{other}"));
+        let card = self
+            .card
+            .map_or_else(|| "the card of this machine".to_owned(), |card| format!("a simulated {card}{other}"));
         match self.record.method.world_size {
             Some(size) => format!("{card}, as rank 0 of {size}"),
             None => card,

@@ -52,7 +52,8 @@ pub(crate) struct HistoryArguments {
 
 pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitCode> {
     let inputs = arguments.profiles.iter().chain(&arguments.git).map(PathBuf::as_path);
-    let (reading, device_memory) = arguments.study.reading(inputs)?;
+    let (reading, config) = arguments.study.reading(inputs)?;
+    let device_memory = arguments.study.device.memory(&config);
     let last = arguments.last.map_or(usize::MAX, |last| usize::try_from(last).unwrap_or(usize::MAX));
     let (points, series) = match &arguments.git {
         Some(path) => versions(path, last, &reading)?,

@@ -205,12 +205,7 @@ impl Repetition<'_> {
         let lines = jobs.iter().enumerate().map(|(number, job)| self.prepare(number, job, manner));
         let list = self.folder.path().join("jobs");
         fs::write(&list, lines.collect::<Result<Vec<_>>>()?.concat())?;
-        let method = Method {
-            gpu: Recorded::DEFAULT_GPU.to_owned(),
-            steps: Recorded::OWN_SNAPSHOT.to_owned(),
-            compute: None,
-            world_size: None,
-        };
+        let method = Method { gpu: None, steps: Recorded::OWN_SNAPSHOT.to_owned(), compute: None, world_size: None };
         let command: [OsString; 3] = [self.python.into(), self.folder.path().join("repeat.py").into(), list.into()];
         let limit = self.capacity.unwrap_or(UNLIMITED);
         let candidate = Candidate {
