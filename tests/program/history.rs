@@ -225,3 +225,26 @@ fn every_run_that_failed_is_named() {
     assert!(report.contains("warning[run-incomplete] 2.pkl: the program failed: E: no file"), "{report}");
     assert_eq!(report.matches("run-incomplete").count(), 1, "{report}");
 }
+
+fn warnings(folder: &Path, names: &[&str]) -> String {
+    let report = succeed(folder, &[&["history", "--order", "given"], names].concat());
+    let lines: Vec<&str> = report.lines().filter(|line| line.contains("warning[")).collect();
+    lines.join("\n")
+}
+
+/// A profile in the middle that says little about its night is named, whatever the latest one is.
+#[test]
+fn the_warnings_of_every_profile_are_told() {
+    let place = tempfile::tempdir().unwrap();
+    let names = ["1.pkl", "2.pkl", "3.pkl", "4.pkl", "5.pkl"];
+    for (name, fixture) in names.iter().zip(["before.pkl", "wrapped.pkl", "oom.pkl", "wrapped.pkl", "before.pkl"]) {
+        fs::copy(fixtures::folder().join(fixture), place.path().join(name)).unwrap();
+    }
+    assert_reads!(warnings(place.path(), &names) => str![[r#"
+warning[history-truncated] 2.pkl, 4.pkl: the ring buffer was probably full: of the history, the last 1000 events are left. Peak means the peak within the recorded window; record with a larger max_entries
+warning[run-incomplete] 3.pkl: the program ran out of memory; the figures are not those of a whole run
+"#]]);
+    assert_reads!(warnings(place.path(), &["1.pkl", "5.pkl"]) => str![""]);
+    fs::write(place.path().join("ptmem.toml"), "allow-oom = true\n").unwrap();
+    assert_reads!(warnings(place.path(), &["1.pkl", "3.pkl", "5.pkl"]) => str![""]);
+}

@@ -2,9 +2,9 @@
 
 use ptmem::budget::{DeviceBudget, DeviceMemory};
 use ptmem::device::DeviceId;
-use ptmem::diagnostic::{Code, Diagnostic};
+use ptmem::diagnostic::{Code, Diagnostic, Severity};
 use ptmem::leak::{self, Growing, Trend, course_changes};
-use ptmem::profile::{self, Profile};
+use ptmem::profile::{self, DeviceProfile, Profile};
 use ptmem::stack::{GroupBy, More};
 use ptmem::tracks::{self, DeviceTrack, StackTrack};
 
@@ -15,6 +15,8 @@ pub(crate) struct HistoryOptions {
     pub(crate) min_step: u64,
     /// Memory of the device in bytes.
     pub(crate) device_memory: Option<DeviceMemory>,
+    /// Whether runs may exhaust memory.
+    pub(crate) allow_oom: bool,
 }
 
 /// The origin of a profile of the series.
@@ -48,7 +50,7 @@ pub(crate) struct History {
     pub(crate) skipped: Vec<(String, String)>,
     /// The grouping of stacks.
     pub(crate) group_by: GroupBy,
-    /// Diagnostics of the latest profile, and those of every run that is not whole.
+    /// The warnings of all profiles, and the notes of the latest.
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
@@ -161,22 +163,59 @@ impl History {
             devices: devices.collect(),
             skipped,
             group_by: latest.map(|profile| profile.options.group_by).unwrap_or_default(),
-            diagnostics: diagnostics(&points, profiles),
+            diagnostics: diagnostics(&points, profiles, options.allow_oom),
             points,
         }
     }
 }
 
-/// The diagnostics of a history.
-fn diagnostics(points: &[CoursePoint], profiles: &[Profile]) -> Vec<Diagnostic> {
-    let is_incomplete = |found: &&Diagnostic| found.code == Code::RunIncomplete;
+/// The warnings of all profiles, whose figures are part of the course, and the notes of the latest. A warning that several have is
+/// given once, as the latest of them has it.
+fn diagnostics(points: &[CoursePoint], profiles: &[Profile], allow_oom: bool) -> Vec<Diagnostic> {
+    let mut warnings: Vec<(Vec<&str>, Diagnostic)> = Vec::new();
+    for (point, profile) in points.iter().zip(profiles) {
+        for found in warnings_of(profile, allow_oom) {
+            // A profile can have several with one code.
+            let known = warnings.iter_mut().find(|(names, known)| {
+                (known.code, known.device) == (found.code, found.device) && names.last() != Some(&&*point.name)
+            });
+            match known {
+                Some((names, known)) => {
+                    names.push(&point.name);
+                    *known = found;
+                }
+                None => warnings.push((vec![&point.name], found)),
+            }
+        }
+    }
+    for (names, found) in warnings.iter_mut().filter(|(names, _)| names.len() < points.len()) {
+        found.message = format!("{}: {}", listed(names), found.message);
+    }
+    let warnings = warnings.into_iter().map(|(_, found)| found);
     let latest = profiles.last().into_iter().flat_map(|profile| &profile.diagnostics);
-    let latest = latest.filter(|found| !is_incomplete(found)).cloned();
-    let incomplete = points.iter().zip(profiles).flat_map(|(point, profile)| {
-        let found = profile.diagnostics.iter().filter(is_incomplete);
-        found.map(|found| Diagnostic::new(found.code, found.device, format!("{}: {}", point.name, found.message)))
-    });
-    incomplete.chain(latest).collect()
+    warnings.chain(latest.filter(|found| found.code.severity() == Severity::Note).cloned()).collect()
+}
+
+/// The warnings of a profile. A run for which memory did not suffice is not whole either.
+fn warnings_of(profile: &Profile, allow_oom: bool) -> Vec<Diagnostic> {
+    let own = profile.diagnostics.iter().filter(|found| found.code.severity() == Severity::Warning);
+    let mut warnings: Vec<Diagnostic> = own.cloned().collect();
+    let is_known = allow_oom || warnings.iter().any(|found| found.code == Code::RunIncomplete);
+    if !is_known && profile.devices.iter().any(DeviceProfile::ran_out_of_memory) {
+        let message = "the program ran out of memory; the figures are not those of a whole run";
+        warnings.push(Diagnostic::new(Code::RunIncomplete, None, message.to_owned()));
+    }
+    warnings
+}
+
+/// The first of some names, and the number of the others.
+fn listed(names: &[&str]) -> String {
+    match names {
+        [first, second, third, rest @ ..] if !rest.is_empty() => {
+            format!("{first}, {second}, {third} and {} more", rest.len())
+        }
+        _ => names.join(", "),
+    }
 }
 
 impl DeviceHistory {

@@ -62,7 +62,8 @@ pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitC
     if let (true, Some((path, reason))) = (series.profiles.is_empty(), series.skipped.first()) {
         bail!("{path}: {reason}");
     }
-    let options = HistoryOptions { min_step: arguments.min_step, device_memory };
+    let allow_oom = config.limits.allow_oom.unwrap_or_default();
+    let options = HistoryOptions { min_step: arguments.min_step, device_memory, allow_oom };
     let mut history = History::new(points, &series.profiles, series.skipped, &options);
     history.diagnostics.extend(series.sorted);
     if history.devices.is_empty() {
