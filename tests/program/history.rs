@@ -109,6 +109,32 @@ fn steady_growth_says_when_the_device_is_full() {
     assert_eq!(report["devices"][0]["outlook"]["full_after"], Value::Null);
 }
 
+/// One change is no trend, and the memory of the device counts without one.
+#[test]
+fn few_profiles_are_no_steady_growth() {
+    let series = fixtures::folder().join("leak-series");
+    let mut files: Vec<_> = fs::read_dir(&series).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let files: Vec<&str> = files.iter().map(|path| path.to_str().unwrap()).collect();
+    assert_reads!(outlook(&files[..1], "100MiB") => str!["  device memory   98.00 MiB of 100.00 MiB left"]);
+    assert_reads!(outlook(&files[..1], "1MiB") => str!["  device memory   1.00 MiB is full"]);
+    assert_reads!(outlook(&files[..2], "100MiB") => str![[r#"
+  trend           +850.00 KiB per profile
+  device memory   96.00 MiB of 100.00 MiB left, no steady growth
+"#]]);
+    assert_reads!(outlook(&files[..3], "100MiB") => str![[r#"
+  trend           +850.00 KiB per profile, steadily
+  device memory   96.00 MiB of 100.00 MiB left, full after 118 more profiles
+"#]]);
+}
+
+fn outlook(files: &[&str], memory: &str) -> String {
+    let report = succeed(Path::new("."), &[&["history", "--device-memory", memory], files].concat());
+    let lines: Vec<&str> =
+        report.lines().filter(|line| ["  trend", "  device m"].iter().any(|of| line.starts_with(of))).collect();
+    lines.join("\n")
+}
+
 #[test]
 fn every_format_has_the_steps() {
     let place = nights();

@@ -69,6 +69,8 @@ pub(crate) struct DeviceHistory {
     pub(crate) outlook: Option<Outlook>,
     /// The memory of the device, where it is given.
     pub(crate) budget: Option<DeviceBudget>,
+    /// Bytes that the latest reserved peak leaves of it; 0 where it is full.
+    pub(crate) headroom: Option<u64>,
 }
 
 /// Figures of a device in one profile.
@@ -232,11 +234,15 @@ impl DeviceHistory {
         let figures: Vec<Option<PointFigures>> = figures.collect();
         let stacks = tracks::stacks(profiles, device);
         let budget = options.device_memory.map(|memory| memory.budget_of_last(profiles, device.device));
-        let outlook = Outlook::new(points, &figures, options.min_step, budget.map(DeviceBudget::usable));
+        let usable = budget.map(DeviceBudget::usable);
+        let reserved = known(&figures, reserved).last().map(|latest| latest.bytes);
+        let headroom = usable.zip(reserved).map(|(usable, reserved)| usable.saturating_sub(reserved));
+        let outlook = Outlook::new(points, &figures, options.min_step, usable);
+        let outlook = outlook.map(|outlook| Outlook { headroom, ..outlook });
         let peaks = known(&figures, |figures| figures.peak);
         let changes = changes(&bytes(&peaks), options.min_step).into_iter();
         let steps = changes.map(|to| CoursePeak::between(peaks[to - 1], peaks[to], &stacks)).collect();
-        Self { device: device.device, figures, steps, stacks, outlook, budget }
+        Self { device: device.device, figures, steps, stacks, outlook, budget, headroom }
     }
 }
 
@@ -266,15 +272,13 @@ impl Outlook {
         memory: Option<u64>,
     ) -> Option<Self> {
         let peak = Pace::of(figures, |figures| figures.peak, min_step)?;
-        // Reserved memory is what fills the device. It has room in which the peak can grow, and may grow by segments.
-        let reserved = Pace::of(figures, |figures| figures.reserved.or(figures.peak), min_step)?;
-        let headroom = memory.zip(reserved.last()).map(|(memory, last)| memory.saturating_sub(last));
+        let reserved = Pace::of(figures, reserved, min_step)?;
         let paces = [&peak, &reserved].into_iter();
         let full = paces.filter_map(|pace| Some((pace.full_after(memory?)?, pace))).min_by_key(|(more, _)| *more);
         let full_after = full.map(|(more, _)| more);
         let full_after_seconds = full.and_then(|(more, pace)| more.checked_mul(pace.seconds(points)?));
         let per_profile = peak.trend.slope?;
-        Some(Self { per_profile, grows: peak.trend.growth == Growing::Yes, headroom, full_after, full_after_seconds })
+        Some(Self { per_profile, grows: peak.grows(), headroom: None, full_after, full_after_seconds })
     }
 }
 
@@ -291,10 +295,14 @@ impl Pace {
         trend.slope.is_some().then_some(Self { trend, known })
     }
 
+    /// Whether memory grows steadily: one change is no pace.
+    fn grows(&self) -> bool {
+        self.trend.growth == Growing::Yes && self.trend.steps > 1
+    }
+
     /// Bytes gained with each profile, where memory grows steadily.
     fn growth(&self) -> Option<u64> {
-        let grows = self.trend.growth == Growing::Yes;
-        u64::try_from(self.trend.slope?).ok().filter(|&bytes| bytes > 0 && grows)
+        u64::try_from(self.trend.slope?).ok().filter(|&bytes| bytes > 0 && self.grows())
     }
 
     fn last(&self) -> Option<u64> {
@@ -320,6 +328,11 @@ struct KnownFigure {
     /// Index of the profile.
     at: usize,
     bytes: u64,
+}
+
+/// What fills the device: reserved memory, which has room for the peak and may grow by segments.
+fn reserved(figures: &PointFigures) -> Option<u64> {
+    figures.reserved.or(figures.peak)
 }
 
 /// A figure of every profile that has it.

@@ -10,7 +10,7 @@ use ptmem::tracks::StackTrack;
 use ptmem::units::{Delta, Size};
 use ptmem_base::text::{count, thousands};
 
-use super::course::{CoursePeak, DeviceHistory, FileCommit, History, Outlook, PointFigures};
+use super::course::{CoursePeak, DeviceHistory, FileCommit, History, PointFigures};
 
 /// Profiles that are listed: the latest ones.
 const MOST_POINTS: usize = 20;
@@ -97,10 +97,10 @@ fn facts(history: &History, device: &DeviceHistory) -> Vec<Fact> {
     if let Some(outlook) = &device.outlook {
         let steadily = if outlook.grows { ", steadily" } else { "" };
         facts.push(Fact::new("trend", format!("{} per profile{steadily}", Delta(outlook.per_profile))));
-        if let Some(budget) = device.budget {
-            facts.push(Fact::new("device memory", full(outlook, budget.memory)));
-            facts.push(overhead(budget.overhead));
-        }
+    }
+    if let Some(budget) = device.budget {
+        facts.push(Fact::new("device memory", left(device, budget.memory)));
+        facts.push(overhead(budget.overhead));
     }
     let missing = device.figures.iter().filter(|figures| figures.is_none()).count();
     if missing > 0 {
@@ -109,14 +109,15 @@ fn facts(history: &History, device: &DeviceHistory) -> Vec<Fact> {
     facts
 }
 
-/// When the device is full.
-fn full(outlook: &Outlook, memory: u64) -> String {
+/// How much of the device is left, and when it is full.
+fn left(device: &DeviceHistory, memory: u64) -> String {
     const SECONDS_A_DAY: u64 = 86_400;
     let memory = Size(memory);
-    if outlook.headroom == Some(0) {
+    if device.headroom == Some(0) {
         return format!("{memory} is full");
     }
-    let left = format!("{} of {memory} left", known_size(outlook.headroom));
+    let left = format!("{} of {memory} left", known_size(device.headroom));
+    let Some(outlook) = device.outlook else { return left };
     let Some(more) = outlook.full_after else { return left + ", no steady growth" };
     let days = outlook.full_after_seconds.map(|seconds| thousands(seconds.div_ceil(SECONDS_A_DAY)));
     let days = days.map(|days| format!(" (about {days} days)")).unwrap_or_default();
