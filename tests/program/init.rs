@@ -551,3 +551,27 @@ fn the_doctor_tells_good_recordings_from_bad_ones() {
     let told = text(&ptmem(place.path(), &["doctor", "saved.json"]).stdout);
     assert!(told.contains("ok     history") && told.contains("ok     steps      12 by ProfilerStep#*"), "{told}");
 }
+
+/// The verdict of the doctor is that of a gate: without a peak it is inconclusive, and runs may exhaust memory where they say so.
+#[test]
+fn the_doctor_knows_what_a_gate_can_judge() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("end.json"), "{\"allocated_bytes.all.current\": 50000000}").unwrap();
+    let output = ptmem(place.path(), &["doctor", "end.json"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert_reads!(text(&output.stdout) => str![[r#"
+unfit  history    only figures, without the peak
+                  -> add the peak, as torch.cuda.memory_stats()["allocated_bytes.all.peak"] states it, or limit only metrics that the file has
+ok     memory     no allocation failed in the recording
+
+not fit to gate: mend what is unfit before you trust a verdict on the peak
+"#]]);
+    fs::write(place.path().join("peak.json"), "{\"allocated_bytes.all.peak\": 50000000}").unwrap();
+    assert_eq!(ptmem(place.path(), &["doctor", "peak.json"]).status.code(), Some(0));
+    fs::write(place.path().join("ptmem.toml"), "allow-oom = true\n").unwrap();
+    let output = ptmem(place.path(), &["doctor", &fixture("oom.pkl")]);
+    assert_eq!(output.status.code(), Some(0));
+    let told = text(&output.stdout);
+    let memory = told.lines().find(|line| line.contains("  memory "));
+    assert_reads!(memory.unwrap_or_default() => str!["ok     memory     memory ran out 1 time, as allow-oom in ptmem.toml permits"]);
+}

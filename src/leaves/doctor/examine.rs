@@ -85,8 +85,8 @@ const ALL_ACTIONS: &str = "record all actions: remove skip_actions";
 const FROM_THE_START: &str = "record from the start, before the model is made: \
                               torch.cuda.memory._record_memory_history(max_entries=1_000_000)";
 
-/// Looks at a snapshot. `steps` is the search for leaks in it, which knows its steps.
-pub(super) fn examine(profile: &Profile, steps: &Search) -> Vec<(Aspect, Examined)> {
+/// Looks at a snapshot. `steps` is the search for leaks in it, which knows its steps; programs may exhaust memory with `allow_oom`.
+pub(super) fn examine(profile: &Profile, steps: &Search, allow_oom: bool) -> Vec<(Aspect, Examined)> {
     let active: Vec<&DeviceProfile> = profile.devices.iter().filter(|device| device.is_active_device()).collect();
     // The one that holds most stands for the others, which did the same.
     let main = active.iter().copied().max_by_key(|device| (device.figures.allocated.peak, device.figures.active.end));
@@ -102,9 +102,13 @@ pub(super) fn examine(profile: &Profile, steps: &Search) -> Vec<(Aspect, Examine
         findings.extend([(Aspect::Stacks, stacks(device)), (Aspect::Settings, settings(profile))]);
         return findings;
     }
+    if device.figures.history == HistoryKind::NumbersOnly {
+        findings.push((Aspect::Memory, memory(&active, allow_oom)));
+        return findings;
+    }
     findings.extend([
         (Aspect::Beginning, beginning(profile)),
-        (Aspect::Memory, memory(&active)),
+        (Aspect::Memory, memory(&active, allow_oom)),
         (Aspect::Steps, found_steps(steps, device.device)),
         (Aspect::Stacks, stacks(device)),
         (Aspect::Clock, clock(device)),
@@ -175,6 +179,11 @@ fn history(device: &DeviceProfile, devices: usize) -> Examined {
             "record with context and stacks: torch.cuda.memory._record_memory_history(max_entries=1_000_000), not \
              enabled=\"state\", and dump before enabled=None",
         ),
+        HistoryKind::NumbersOnly if figures.allocated.peak.is_none() => {
+            let advice = "add the peak, as torch.cuda.memory_stats()[\"allocated_bytes.all.peak\"] states it, or limit only metrics \
+                          that the file has";
+            unfit("only figures, without the peak", advice)
+        }
         HistoryKind::NumbersOnly => {
             weak("only figures, without stacks or a history", "record the same run with ptmem_gate.record() for stacks")
         }
@@ -213,12 +222,15 @@ fn beginning(profile: &Profile) -> Examined {
     good("no sign of missing events")
 }
 
-fn memory(devices: &[&DeviceProfile]) -> Examined {
+fn memory(devices: &[&DeviceProfile], allow_oom: bool) -> Examined {
     let count: usize = devices.iter().map(|device| device.figures.ooms.len()).sum();
     if count == 0 {
         return good("no allocation failed in the recording");
     }
     let times = many(count, "time");
+    if allow_oom {
+        return good(format!("memory ran out {times}, as allow-oom in ptmem.toml permits"));
+    }
     let words = format!("memory ran out {times}: the peak is the limit of the card, not of the program");
     unfit(words, "record a smaller batch, or set allow-oom = true in ptmem.toml if the program probes for it")
 }

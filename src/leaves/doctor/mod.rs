@@ -37,7 +37,8 @@ pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCo
     let config = config::load(&arguments.config)?;
     let options = profile::ReadOptions { rules: config.rules.clone(), ..config.reading() };
     let mut profile = input::profile(&arguments.snapshot, &options)?;
-    let mut findings = examine(&profile, &leak::search(&profile, &leak::LeakOptions::default()));
+    let steps = leak::search(&profile, &leak::LeakOptions::default());
+    let mut findings = examine(&profile, &steps, config.limits.allow_oom.unwrap_or_default());
     if let Some(second) = &arguments.again {
         // At corresponding places.
         profile.look_at(Moment::Aligned);
