@@ -226,6 +226,18 @@ fn a_program_runs_as_texts_say_that_it_runs() {
     assert_eq!(recorded(&[("tools/train.py", &documented)]).script, "python -m tools.train --lr 3");
 }
 
+/// Neither file has the usual condition: a call of `main` or a README makes it a program, but not one that installs.
+#[test]
+fn a_program_starts_by_a_call_or_by_a_text() {
+    let body = "import torch\ndef main():\n    model.cuda()\n    loss.backward()\n";
+    let called = format!("{body}main()\n");
+    assert_eq!(recorded(&[("train.py", &called)]).script, "python train.py");
+    let readme = ("README.md", "```sh\npython setup.py install\npython fit.py\n```\n");
+    let installer = ("setup.py", "from torch.utils.cpp_extension import CUDAExtension\nsetup()\n");
+    let fit = format!("{body}run = main\nrun()\n");
+    assert_eq!(recorded(&[("fit.py", &fit), installer, readme]).script, "python fit.py");
+}
+
 #[test]
 fn a_gate_has_the_ranks_and_the_folder_of_the_command() {
     let readme = "torchrun --standalone --nproc_per_node=8 train.py --lr 1\n";

@@ -116,10 +116,10 @@ impl FoundProgram {
             recorded: None,
             text,
         };
+        program.take_command(root, documented);
         if !program.is_on_torch() {
             return None;
         }
-        program.take_command(root, documented);
         program.start = program.started(root);
         program.obstacle = program.obstacle(root);
         (program.kind == ProgramKind::Trains || program.place.is_some()).then_some(program)
@@ -128,17 +128,20 @@ impl FoundProgram {
     /// Whether it starts something on PyTorch.
     fn is_on_torch(&self) -> bool {
         let is_notebook = self.path.ends_with(".ipynb") && self.text.contains("import torch");
-        let is_started = self.named.is_some() || self.path.ends_with("/__main__.py") || self.starts();
+        // READMEs also run what only installs.
+        let is_in_text = self.place.is_some() && !self.path.ends_with("setup.py");
+        let is_called = self.named.is_some() || self.path.ends_with("/__main__.py") || is_in_text;
+        let is_started = is_called || self.starts();
         is_notebook || is_started && FRAMEWORKS.iter().any(|name| self.imports.packages.contains(*name))
     }
 
-    /// True if lines run when the file does: the usual condition, and a loop, the reading of arguments or the call of a trainer outside of
-    /// any function.
+    /// True if lines run when the file does: the usual condition, and a loop, the reading of arguments, the call of a trainer or of `main`
+    /// outside of any function.
     fn starts(&self) -> bool {
         let parts = [".parse_args(", "trainer.fit(", "__name__ =="];
         let mut outside = self.text.lines().filter(|line| !line.starts_with([' ', '\t', '#']));
         outside.any(|line| {
-            line.starts_with("for ") || line.starts_with("while ") || parts.iter().any(|part| line.contains(part))
+            BEGINNINGS.iter().any(|begin| line.starts_with(begin)) || parts.iter().any(|part| line.contains(part))
         })
     }
 
@@ -250,6 +253,9 @@ impl FoundProgram {
         self.place.is_some() || is_named_so(&self.path)
     }
 }
+
+/// Beginnings of lines that do something outside of any function.
+const BEGINNINGS: [&str; 3] = ["for ", "while ", "main("];
 
 /// Words of arguments that choose what a gate had better record.
 const PREFERRED: [&str; 4] = ["gpu", "cuda", "train", "finetune"];
