@@ -78,6 +78,10 @@ fn a_search_that_cannot_be_done_says_what_to_do() {
         (&["batch=9..4", "--", "true", "{batch}"], "expected a name and its numbers, the smallest (at least 1) first"),
         (&["batch=1..4", "--", "true"], "the command has no {batch}, which stands for the number"),
         (&["batch=1..4", "seq=1..2", "--", "true", "{batch}"], "the command has no {seq}"),
+        (
+            &["batch=1..4", "batch=1..8", "--", "true", "{batch}"],
+            "batch: is given twice; expected one range for each name",
+        ),
         (&["batch=1..4/0", "--", "true", "{batch}"], "expected a name and its numbers"),
         (
             &["batch=1..4", "--gpu", "h10", "--", "true", "{batch}"],

@@ -30,7 +30,11 @@ impl Fitting<'_> {
     /// Searches each of the numbers, with the others at their first.
     pub(super) fn all(self, ranges: &[String]) -> Result<Vec<NumberSearch>> {
         let numbers = ranges.iter().map(|range| Numbers::of(range)).collect::<Result<Vec<_>>>()?;
-        for place in numbers.iter().map(Numbers::place) {
+        for (at, number) in numbers.iter().enumerate() {
+            let place = number.place();
+            if numbers[..at].iter().any(|other| other.name == number.name) {
+                bail!("{}: is given twice; expected one range for each name", number.name);
+            }
             if !self.record.command.iter().any(|word| word.to_string_lossy().contains(&place)) {
                 bail!(
                     "the command has no {place}, which stands for the number; write for example --batch-size {place}"
