@@ -576,7 +576,7 @@ fn a_bisection_proves_the_edit_by_a_recording_without_it() {
     }
 }
 
-/// The report of a bisection whose answer changes one file, from the first content to the second, and grows by that.
+/// The report and the notes of a bisection whose answer changes one file, from the first content to the second, and grows by that.
 fn bisected_file(name: &str, contents: [&[u8]; 2]) -> String {
     let checkout = Checkout::new("m.py");
     for content in contents {
@@ -594,16 +594,16 @@ fn bisected_file(name: &str, contents: [&[u8]; 2]) -> String {
     command.env("XDG_CACHE_HOME", checkout.path().join(".git/cache"));
     command.args(["bisect", "main..change", "--max-growth", "0", "--steps", "none", "--", "sh", "-c", &story]);
     let output = command.output().unwrap();
-    let report = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "{report}{}", text(&output.stderr));
+    let report = text(&output.stdout) + &text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{report}");
     report
 }
 
-/// An archive is not text that could be put back.
+/// An archive is not text that could be put back: nothing is recorded without it, and no note says so.
 #[test]
 fn a_bisection_ends_with_an_edit_that_is_an_archive() {
     let report = bisected_file("libs.zip", [b"\xff old", b"\xff new"]);
-    assert!(report.contains("libs.zip (changed) (inferred)") && !report.contains("recorded without"), "{report}");
+    assert!(report.contains("libs.zip (changed) (inferred)") && !report.contains(" without "), "{report}");
 }
 
 #[test]
@@ -611,6 +611,7 @@ fn a_bisection_proves_an_edit_that_is_a_file_as_a_whole() {
     let report = bisected_file("size.csv", [b"old\n", b"new\n"]);
     let expected = "; recorded without the edit of size.csv, it is within the limits: this edit causes the regression";
     assert!(report.contains(expected), "{report}");
+    assert!(report.contains(" without the edit of size.csv\n"), "{report}");
 }
 
 /// A block of the edited line in a segment of its own, which the allocator splits only where the rest is large.

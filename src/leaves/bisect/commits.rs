@@ -11,9 +11,10 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use ptmem::patch::Edit;
 use ptmem::sides::Sides;
 
-use super::{FoundChange, Recordable};
+use super::{FoundChange, Recordable, named};
 use crate::cli::checkout::own_packages;
 use crate::cli::git::{self, Repository, git};
+use crate::cli::output;
 use crate::cli::place::StartFolder;
 use crate::cli::recorder::tree::Worktree;
 use crate::cli::recorder::{Attempt, Candidate, Failure, InProgress, Made, Program, Recorder};
@@ -181,6 +182,8 @@ impl Recordable for Commits {
         if let Some(kept) = recorder.kept(&name) {
             return Ok(Some(Ok(kept)));
         }
+        let taken = if is_alone { named(edit) } else { format!("any edit of {path}") };
+        output::print_note(&format!("{} without {taken}", found.bad));
         fs::write(&file, text).with_context(|| format!("{}: cannot be written", file.display()))?;
         let recorded = record_in(&folder, &name, recorder, program);
         fs::write(&file, new).with_context(|| format!("{}: cannot be written", file.display()))?;

@@ -153,12 +153,8 @@ impl<S: Recordable> Bisection<'_, S> {
     fn proof(&mut self, found: &FoundChange<S::One>, gate: &Gate, before: &Path) -> Result<Option<String>> {
         let Some(edit) = gate.worst_first().first().and_then(|worst| worst.leading_edit()) else { return Ok(None) };
         let place = edit.place();
-        let mut taken = match edit.whole_file() {
-            Some(file) => format!("the edit of {file}"),
-            None => format!("the edit at {place}"),
-        };
+        let mut taken = named(edit);
         let mut cause = "this edit";
-        output::print_note(&format!("{} without {taken}", found.bad));
         let mut recorded = self.set.without(found, edit, true, &self.recorder, self.program)?;
         let refusal = match &recorded {
             None => Some(format!("others are next to the one at {place}")),
@@ -205,6 +201,14 @@ impl<S: Recordable> Bisection<'_, S> {
                 )
             })?
             .path)
+    }
+}
+
+/// An edit in words.
+fn named(edit: &Edit) -> String {
+    match edit.whole_file() {
+        Some(file) => format!("the edit of {file}"),
+        None => format!("the edit at {}", edit.place()),
     }
 }
 
