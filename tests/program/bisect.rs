@@ -294,6 +294,19 @@ warning[bisected] [..] "Change 3" is the first commit that exceeds the limits co
 "#]]);
 }
 
+/// A commit without the working directory is named, and leaves no worktree behind.
+#[test]
+fn a_bad_commit_without_the_folder_is_named() {
+    let history = History::new();
+    let folder = history.root().join("sub");
+    fs::create_dir(&folder).unwrap();
+    let mut command = history.command(&["main~7..main", "--max-growth", "5%"], &["sh", "run.sh"]);
+    let output = command.current_dir(folder).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_reads!(text(&output.stderr) => str![[r#"error: [..] "Change 8": cannot be recorded: it has no folder sub/"#]]);
+    assert_eq!(git(&history.root(), &["worktree", "list"]).lines().count(), 1);
+}
+
 /// No commit of the range is to blame for a limit that the good one exceeds.
 #[test]
 fn a_good_commit_is_within_absolute_limits() {

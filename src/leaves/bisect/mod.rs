@@ -10,7 +10,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use ptmem::patch::Edit;
 use ptmem::verdict::{Check, Gate, Verdict};
 
@@ -78,16 +78,18 @@ pub(super) fn run(arguments: &BisectArguments, output: &Output) -> Result<ExitCo
     }
     let commits = Commits::of(range)?;
     let command = commits.command(&record.command);
-    let recorder = Recorder::of_command(record, &"commits", &[])?;
-    let tree = commits.tree(&recorder).path;
-    commits.check_out(&commits.bad, &recorder)?;
-    // Paths in reports begin there, and the edits that explain growth are found there.
-    judging.place = StartFolder::at(tree);
-    judging.loaded.config.rules.checkout = checkout::current(&judging.place, None);
     let program = Program { command: &command, ..program };
+    let recorder = Recorder::of_command(record, &"commits", &[])?;
+    let tree = commits.tree(&recorder);
+    let bad = commits.check_out(&commits.bad, &recorder);
+    // Paths in reports begin there, and the edits that explain growth are found there.
+    judging.place = StartFolder::at(tree.path.clone());
+    judging.loaded.config.rules.checkout = checkout::current(&judging.place, None);
+    // It keeps other searches out until the tree is gone.
     let mut bisection = Bisection { set: &commits, recorder, program, judging };
-    let answer = bisection.answer("commit", output);
-    commits.tree(&bisection.recorder).remove();
+    let bad = bad.with_context(|| format!("{}: cannot be recorded", commits.bad));
+    let answer = bad.and_then(|_| bisection.answer("commit", output));
+    tree.remove();
     answer
 }
 
