@@ -203,6 +203,12 @@ fn a_range_without_growth_is_reported_as_it_is() {
     let expected = "allowed 200 %. To search, lower the limit below that growth, or name a range";
     assert!(report.contains("\"Change 8\", peak grew ") && report.contains(expected), "{report}");
     assert_eq!(history.runs_of(), ["1", "4", "8"]);
+    // Nor does a lower limit that only warns help.
+    let output = history.run(&["main~7..main", "--warn-growth", "5%"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report = text(&output.stdout);
+    let line = report.lines().find(|line| line.starts_with("warning[bisected]"));
+    assert_reads!(line.unwrap_or_default() => str![[r#"warning[bisected] a limit that is exceeded only warns, so no commit between the ends was recorded: from [..] "Change 1" to [..] "Change 8", only warnings were requested: peak grew 53.80 MiB (+19.2 %), allowed 5 %. To search, give it as --max-growth, or as max-growth in ptmem.toml"#]]);
     // Where an agreement decides, no lower limit helps.
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("agreed.toml");

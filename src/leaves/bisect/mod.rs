@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use ptmem::patch::Edit;
-use ptmem::verdict::{Check, Gate, Verdict};
+use ptmem::verdict::{Check, Gate, Standing, Verdict};
 
 use crate::cli::checkout;
 use crate::cli::output::{self, Output};
@@ -222,7 +222,14 @@ fn unsearched<C: Display>(good: &C, bad: &C, gate: &Gate, noun: &str) -> String 
             "{bad} compared with {good} is inconclusive, so no {noun} between them was recorded: {sentence}"
         );
     }
-    let mut grown = gate.leaves().flat_map(|of| &of.judgement.checks).filter(|check| check.figures.delta > Some(0));
+    let checks = gate.leaves().flat_map(|of| &of.judgement.checks);
+    if checks.clone().any(|check| check.standing() == Standing::Warning) {
+        return format!(
+            "a limit that is exceeded only warns, so no {noun} between the ends was recorded: from {good} to {bad}, {sentence}. To \
+             search, give it as --max-growth, or as max-growth in ptmem.toml"
+        );
+    }
+    let mut grown = checks.filter(|check| check.figures.delta > Some(0));
     let lower = match grown.clone().any(Check::is_accepted) {
         true => "give the limits without the accepted growth (--config none --max-growth …), or ",
         false if grown.next().is_some() => "lower the limit below that growth, or ",
