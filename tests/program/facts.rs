@@ -535,6 +535,10 @@ fn a_device_loses_memory_to_what_is_not_pytorchs() {
     assert!(told.contains("10.00 MiB left"), "{told}");
     assert!(told.contains("546.00 MiB for the CUDA context (132 multiprocessors)"), "{told}");
     assert!(told.contains("1.13 GiB for 1 communicator of NCCL"), "{told}");
+    // A device that is smaller than the overhead lacks the rest of it, too.
+    let told = text(&ptmem(place, &["show", "of-card.pkl", "--device-memory", "1GiB"]).stdout);
+    let line = told.lines().find(|line| line.starts_with("  device memory"));
+    assert_reads!(line.unwrap_or_default() => str!["  device memory   1.00 GiB, 20.00 MiB (2.0 %) reserved at the peak, -694.00 MiB left"]);
     let told = text(&ptmem(place, &["show", "plain.pkl", "--device-memory", &memory]).stdout);
     assert!(told.contains("the recording does not name the card"), "{told}");
 

@@ -92,6 +92,12 @@ impl DeviceBudget {
     pub fn usable(self) -> u64 {
         self.memory.saturating_sub(self.overhead.bytes())
     }
+
+    /// Bytes that reserved ones leave of it; negative where both do not fit.
+    #[must_use]
+    pub fn left(self, reserved: u64) -> i128 {
+        i128::from(self.memory) - i128::from(self.overhead.bytes()) - i128::from(reserved)
+    }
 }
 
 impl Overhead {
@@ -242,6 +248,7 @@ mod tests {
         assert_eq!(memory.budget(Some(&run), DeviceId::FIRST).overhead, Overhead::Measured(700 * MIB));
         let given = DeviceMemory { overhead: Some(2 << 30), ..memory }.budget(Some(&run), DeviceId::FIRST);
         assert_eq!((given.overhead, given.usable()), (Overhead::Given(2 << 30), 0));
+        assert_eq!(given.left(1 << 20), -(1 << 30) - (1 << 20));
         assert_eq!(memory.budget(Some(&run), DeviceId::Ordinal(1)).overhead, Overhead::Unknown);
         assert_eq!(memory.budget(None, DeviceId::FIRST).usable(), 1 << 30);
     }

@@ -96,7 +96,7 @@ fn with_share(part: Option<u64>, whole: Option<u64>) -> String {
 /// The memory of the device, and the part of it that is left.
 fn headroom(budget: DeviceBudget, reserved_peak: Option<u64>) -> Fact {
     let reserved = with_share(reserved_peak, Some(budget.memory)) + " reserved at the peak";
-    let left = match reserved_peak.map(|peak| i128::from(budget.usable()) - i128::from(peak)) {
+    let left = match reserved_peak.map(|peak| budget.left(peak)) {
         Some(left) => u64::try_from(left).map_or(Delta(left).to_string(), |left| Size(left).to_string()),
         None => Value::Unknown.to_string(),
     };
