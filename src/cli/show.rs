@@ -8,12 +8,13 @@ use anyhow::{Result, bail};
 use clap::Args;
 use ptmem::pattern::Pattern;
 use ptmem::profile::{self, Every};
+use ptmem::report::Format;
 
 use super::args::{ConfigArguments, DeviceArguments, StackArguments, TreeArguments, ViewArguments, heading};
 use super::output::Output;
 use super::place::StartFolder;
 use super::report::report_options;
-use super::{config, ranks};
+use super::{config, modes, ranks};
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowArguments {
@@ -62,7 +63,24 @@ impl ShowPhases {
     }
 }
 
+impl ShowArguments {
+    /// Refuses options about stacks where the call tree takes their place in all requested formats.
+    fn require_used(&self) -> Result<()> {
+        let lists_stacks = self.view.formats().any(|format| !matches!(format, Format::Table | Format::Markdown));
+        if lists_stacks || self.tree.options().is_none() {
+            return Ok(());
+        }
+        let unused = [(self.stacks.grouping.is_of_rows(), "--group-by"), (self.view.source, "--source")];
+        let unused: Vec<&str> = unused.into_iter().filter(|(is_given, _)| *is_given).map(|(_, name)| name).collect();
+        if unused.is_empty() {
+            return Ok(());
+        }
+        modes::refuse(&unused.join(", "), "the call tree takes the place of the stacks")
+    }
+}
+
 pub(super) fn run(arguments: ShowArguments, output: &Output) -> Result<ExitCode> {
+    arguments.require_used()?;
     let config = config::load(&arguments.config)?;
     let found = ranks::find(&arguments.snapshot)?;
     ranks::check_exports(&arguments.view, &arguments.snapshot, found.as_deref())?;

@@ -14,6 +14,7 @@ const WAYS: &[&[&str]] = &[
     &["check", "before.pkl", "--max", "1GiB"],
     &["check", "ranks", "--max", "1GiB"],
     &["show", "phases-after.pkl"],
+    &["show", "before.pkl", "--tree"],
     &["show", "ranks"],
     &["leak", "leak.pkl"],
     &["leak", "leak-series"],

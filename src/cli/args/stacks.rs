@@ -66,6 +66,11 @@ pub(crate) struct GroupingArguments {
 }
 
 impl GroupingArguments {
+    /// Whether it asks for rows that a call tree, which is one of frames or of modules, does not have.
+    pub(crate) fn is_of_rows(&self) -> bool {
+        self.group_by.is_some_and(|by| !matches!(by, GroupBy::Stack | GroupBy::Module))
+    }
+
     /// The options by which a file is read. The configuration supplies whatever the command line omits.
     pub(crate) fn reading(&self, config: &Config) -> profile::ReadOptions {
         profile::ReadOptions {
