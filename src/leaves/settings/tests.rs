@@ -143,4 +143,8 @@ fn advice_needs_a_repetition_that_follows_the_recording() {
     assert!(!table.contains("may have changed"), "{table}");
     study.settings_stated = false;
     assert!(render(&study).contains("Give them in ptmem.toml: allocator-settings"));
+    study.trial.as_mut().unwrap().device_memory = Some(99 * MIB);
+    let table = render(&study);
+    let reason = "no advice: the recording reserved 100.00 MiB, more than the 99.00 MiB of the device; give its memory";
+    assert!(table.contains(reason) && !table.contains("Possible causes"), "{table}");
 }

@@ -160,6 +160,14 @@ pub(crate) fn advice(study: &SettingsStudy, trial: &Trial) -> String {
 
 /// Why the self-check failed, as far as the recording shows it.
 fn no_advice(study: &SettingsStudy, trial: &Trial) -> String {
+    let peak = study.pinned.reserved_peak;
+    if let Some(memory) = trial.device_memory.filter(|memory| *memory < peak) {
+        return format!(
+            "no advice: the recording reserved {}, more than the {} of the device; give its memory with --device-memory",
+            Size(peak),
+            Size(memory)
+        );
+    }
     if !study.settings_stated {
         return "no advice: with the default settings the repeated requests do not lead to the recorded memory, and the snapshot \
                 does not state its settings. Give them in ptmem.toml: allocator-settings, as in PYTORCH_CUDA_ALLOC_CONF"
