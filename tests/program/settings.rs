@@ -89,8 +89,10 @@ fn what_keeps_it_from_an_answer_is_said() {
     let place = tempfile::tempdir().unwrap();
     let profile = ptmem(place.path(), &["profile", &fixture("before.pkl"), "-o", "profile.json"]);
     assert_eq!(profile.status.code(), Some(0));
+    fs::write(place.path().join("figures.json"), "{\"allocated_bytes.all.peak\": 50000000}").unwrap();
     for (arguments, expected) in [
         (&["profile.json"][..], "is a saved profile, which has no addresses of blocks; expected a snapshot"),
+        (&["figures.json"], "figures.json: has only figures, and no addresses of blocks; expected a snapshot"),
         (&[&fixture("before.pkl"), "--device", "7"], "there is no device 7"),
         (&[&fixture("before.pkl"), "--settings", "max_split_size_mb"], "invalid allocator setting 'max_split_size_mb'"),
         (

@@ -78,8 +78,12 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
     }
     output::check_exports(&arguments.view.export, [&*arguments.snapshot].into_iter().chain(arguments.config.file()))?;
     let reading = config.reading();
-    let Opened::Snapshot(snapshot, source) = input::open(&arguments.snapshot, &reading)? else {
-        bail!("{name}: is a saved profile, which has no addresses of blocks; expected a snapshot");
+    let (snapshot, source) = match input::open(&arguments.snapshot, &reading)? {
+        Opened::Snapshot(snapshot, source) => (snapshot, source),
+        Opened::Profile(profile) => {
+            let what = if profile.is_numbers() { "has only figures, and" } else { "is a saved profile, which has" };
+            bail!("{name}: {what} no addresses of blocks; expected a snapshot");
+        }
     };
     let mut of_devices = Vec::new();
     for (&id, device) in snapshot.devices.iter().filter(|(id, _)| id.is_device()) {
