@@ -41,6 +41,7 @@ mod options;
 mod overlap;
 mod page_data;
 mod phases;
+mod pinned;
 mod pip;
 mod ranks;
 mod recorded;

@@ -146,6 +146,10 @@ fn a_limit_on_all_phases_judges_those_that_both_sides_have() {
     let own =
         judge(peaks(&[("a", 9), ("b", 4)]), peaks(&[("a", 9), ("b", 6)]), each, &["5%", "phase=5%", "phase:b=50%"]);
     assert_eq!(own.verdict, Verdict::Pass, "{}", own.headline());
+    // A limit on pinned memory is not one of its own.
+    let of_host = ["5%", "phase=5%", "host:phase:b=50%"];
+    let host = judge(peaks(&[("a", 9), ("b", 4)]), peaks(&[("a", 9), ("b", 6)]), each, &of_host);
+    assert_eq!(host.verdict, Verdict::Regression, "{}", host.headline());
     // What is inside of another may grow below its peak.
     let nested = |inner: i64| {
         let events = [alloc(5, 9), free(8, 1), alloc(20, inner), free(25, 2)];

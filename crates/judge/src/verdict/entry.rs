@@ -19,7 +19,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     judge.imbalance_of_one(thresholds);
     judge.growth_of_serving(diff, thresholds);
     for growth in thresholds.growth.iter().filter(|growth| growth.target.kind.is_of_devices()) {
-        let mut devices = diff.devices.iter().filter(|device| growth.target.concerns(device.id())).peekable();
+        let mut devices = growth.target.devices_of(diff).peekable();
         if devices.peek().is_none() {
             judge.cannot_tell(
                 growth.check(),

@@ -47,11 +47,12 @@ impl<'a> Gated<'a> {
         Check { reason: Some(reason), ..self.check() }
     }
 
-    /// The patterns of all limits of its kind and level.
+    /// The patterns of all limits of its kind and level on the device.
     pub(super) fn patterns(&self) -> impl Iterator<Item = &'a Pattern> + use<'a> {
         let Self { growth, thresholds, .. } = *self;
         let same_level = thresholds.growth.iter().filter(|other| other.level == growth.level);
-        let of_kind = same_level.filter(|other| other.target.kind == growth.target.kind);
+        let Target { kind, of_host, .. } = growth.target;
+        let of_kind = same_level.filter(move |other| other.target.kind == kind && other.target.of_host == of_host);
         of_kind.filter_map(|other| other.target.pattern.as_ref())
     }
 
@@ -192,9 +193,9 @@ fn unnamed_baseline(device: &DeviceProfile) -> u64 {
     unnamed.fold(0, |sum: u64, total| sum.saturating_add(total.baseline.bytes))
 }
 
-/// The labels of all stacks of a comparison, those that changed most first.
-pub(super) fn labels(diff: &Diff) -> impl Iterator<Item = &str> {
-    let rows = diff.devices.iter().flat_map(|device| &device.rows);
+/// The labels of all stacks of devices, those that changed most first.
+pub(super) fn labels<'d>(devices: impl Iterator<Item = &'d DeviceDiff>) -> impl Iterator<Item = &'d str> {
+    let rows = devices.flat_map(|device| &device.rows);
     rows.filter(|row| row.kind == RowKind::Stack).map(|row| &*row.label)
 }
 

@@ -24,9 +24,9 @@ pub(super) struct Limited<'p> {
 }
 
 impl Limited<'_> {
-    /// Whether a pattern names any stack.
-    pub(super) fn has(&self, pattern: &Pattern) -> bool {
-        let mut stacks = self.profile.devices.iter().flat_map(|device| &device.stacks);
+    /// Whether a pattern names any stack of devices.
+    pub(super) fn has(&self, devices: &[&DeviceProfile], pattern: &Pattern) -> bool {
+        let mut stacks = devices.iter().flat_map(|device| &device.stacks);
         stacks.any(|total| self.naming(total, pattern).is_some())
     }
 
@@ -74,7 +74,8 @@ impl Limited<'_> {
             return self.selected(device, pattern);
         }
         let mut concerned = vec![true; device.stacks.len()];
-        for pattern in self.thresholds.maximum.iter().filter_map(Maximum::pattern) {
+        let of_device = self.thresholds.maximum.iter().filter(|other| other.target.of_host == maximum.target.of_host);
+        for pattern in of_device.filter_map(Maximum::pattern) {
             for (concerned, is_replaced) in concerned.iter_mut().zip(self.selected(device, pattern)) {
                 *concerned &= !is_replaced;
             }

@@ -79,7 +79,7 @@ impl Judge {
             }
             if let Some(pattern) = maximum
                 .pattern()
-                .filter(|pattern| !devices.is_empty() && !profile.is_numbers() && !limited.has(pattern))
+                .filter(|pattern| !devices.is_empty() && !profile.is_numbers() && !limited.has(devices, pattern))
             {
                 let near = pattern.unmatched("stack", devices.iter().flat_map(|device| labels(device)));
                 self.unmatched(maximum.check(), thresholds, format!("the pattern matches no stack{near}"));

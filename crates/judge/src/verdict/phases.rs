@@ -183,14 +183,14 @@ impl Judge {
         self.add(check);
     }
 
-    /// A pattern that matches no phase on any device checks nothing. Nor does a limit on all phases where both sides have
-    /// none in common, but beside limits on other figures that is no matter: PyTorch before 2.5 keeps no names.
+    /// A pattern that matches no phase on any device of its limit checks nothing. Nor does a limit on all phases where both
+    /// sides have none in common, but beside other limits that fail this is only noted: PyTorch before 2.5 keeps no names.
     pub(super) fn unmatched_phase(&mut self, diff: &Diff, growth: &GrowthLimit, thresholds: &Thresholds) {
         let Target { kind, pattern, .. } = &growth.target;
         if !kind.is_of_phases() {
             return;
         }
-        let rows = diff.devices.iter().flat_map(|device| &device.phases);
+        let rows = growth.target.devices_of(diff).flat_map(|device| &device.phases);
         // A check that passes, or an inconclusive one, was added already.
         if self.checks.iter().any(|check| check.of == growth.target && check.limit.level == growth.level) {
             return;
@@ -203,6 +203,9 @@ impl Judge {
                 return self.diagnostics.push(Diagnostic::new(Code::LimitNotChecked, None, message));
             }
             Some(pattern) if rows.clone().any(|row| pattern.matches(&row.name)) => return,
+            _ if is_empty && growth.target.of_host => {
+                "no phase of either side has events of pinned host memory".to_owned()
+            }
             _ if is_empty => {
                 "neither side has any phases: no annotations (record_function), no metadata, no compile contexts"
                     .to_owned()

@@ -54,7 +54,7 @@ impl<'a> RankResult<'a> {
             label: member.as_ref().map_or("", |member| &member.label),
             peaks: or_unknown(peaks.collect()),
             checks: &judgement.checks,
-            stacks: growth::labels(diff).collect(),
+            stacks: growth::labels(diff.devices.iter()).collect(),
         }
     }
 

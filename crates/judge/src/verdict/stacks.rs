@@ -187,15 +187,15 @@ impl Judge {
         self.or_pass(checked, gated.passed(unchecked), None);
     }
 
-    /// A pattern that matches no stack on any device checks nothing.
+    /// A pattern that matches no stack on any device of its limit checks nothing.
     pub(super) fn unmatched_pattern(&mut self, diff: &Diff, growth: &GrowthLimit, thresholds: &Thresholds) {
-        let mut rows = diff.devices.iter().flat_map(|device| &device.rows);
+        let mut rows = growth.target.devices_of(diff).flat_map(|device| &device.rows);
         let stacks = [LimitKind::Stacks, LimitKind::StackHighest].contains(&growth.target.kind);
         let pattern = growth.target.pattern.as_ref().filter(|_| stacks);
         let names = RowNames::of(growth.target.kind, diff);
         let unmatched = pattern.filter(|pattern| !rows.any(|row| names.naming(row, pattern).is_some()));
         if let Some(pattern) = unmatched {
-            let near = pattern.unmatched("stack", labels(diff));
+            let near = pattern.unmatched("stack", labels(growth.target.devices_of(diff)));
             self.unmatched(growth.check(), thresholds, format!("the pattern matches no stack on either side{near}"));
         }
     }

@@ -7,6 +7,7 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::pattern::{ParsePatternError, Pattern};
 use ptmem_base::text::did_you_mean;
 use ptmem_base::units::{Limit, parse_size};
+use ptmem_compare::diff::{DeviceDiff, Diff};
 use ptmem_trace::profile::{Metric, Serving};
 
 use super::LimitKind;
@@ -52,6 +53,11 @@ impl Target {
     /// Whether it is about this device or about the host; without one, a device that neither side has.
     pub(super) fn concerns(&self, device: Option<DeviceId>) -> bool {
         self.of_host == (device == Some(DeviceId::Host))
+    }
+
+    /// The devices of a comparison that it is about.
+    pub(super) fn devices_of<'d>(&self, diff: &'d Diff) -> impl Iterator<Item = &'d DeviceDiff> + Clone {
+        diff.devices.iter().filter(|device| self.concerns(device.id()))
     }
 
     /// Whether it is about what has this name, among things of its kind. The function alone names a private pool, too.

@@ -1,0 +1,39 @@
+//! Limits on pinned host memory and limits on devices.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::fixtures;
+use crate::support::tool::{judged, ptmem, verdict};
+
+/// A recording of a device and of pinned memory, as `same.pkl`.
+fn recording(folder: &Path) {
+    fs::copy(fixtures::folder().join("torch-2.15.pkl"), folder.join("same.pkl")).unwrap();
+}
+
+fn judge(folder: &Path, arguments: &[&str]) -> String {
+    judged(verdict(&ptmem(folder, arguments)))
+}
+
+/// A name that only the other memory has is no match.
+#[test]
+fn a_pattern_that_matches_only_other_memory_checks_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    recording(place);
+    let grows = |limit: &str| judge(place, &["diff", "same.pkl", "same.pkl", "--max-growth", limit]);
+    assert_reads!(grows("host:phase:forward=1%") => str!["3: INCONCLUSIVE host:phase:forward: no phase of either side has events of pinned host memory"]);
+    assert_reads!(grows("host:stack:*forward*=1%") => str!["3: INCONCLUSIVE host:stack:*forward*: the pattern matches no stack on either side"]);
+    assert_reads!(grows("stack:<no frames>=1%") => str!["3: INCONCLUSIVE stack:<no frames>: the pattern matches no stack on either side; the nearest stacks are 'backward: ReluBackward0 (aten::threshold_backward)', 'forward (model.py:94) aten::relu' and 'forward (model.py:95) aten::addmm'"]);
+    assert_reads!(judge(place, &["check", "same.pkl", "--max", "host:stack:*forward*=1GiB"]) => str!["3: INCONCLUSIVE host:stack:*forward*: the pattern matches no stack"]);
+}
+
+/// A limit on the pinned memory of a name leaves devices to the limit on all.
+#[test]
+fn a_limit_on_other_memory_replaces_no_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    recording(place);
+    let maxima = ["--max", "stack=1MiB", "--max", "host:stack:*=1GiB"];
+    assert_reads!(judge(place, &[&["check", "same.pkl"], &maxima[..]].concat()) => str!["1: FAIL stack backward: ReluBackward0 (aten::threshold_backward) is 2.71 MiB, allowed 1.00 MiB; 2 more checks fail"]);
+}
