@@ -172,6 +172,13 @@ fn a_limit_on_all_phases_judges_those_that_both_sides_have() {
     let (before, after) = old();
     let alone = judge(before, after, each, &["phase=5%"]);
     assert!(alone.headline().to_string().starts_with("INCONCLUSIVE phase: neither side has any phases"));
+    // A limit that only warns judges nothing for one that fails.
+    let beside_warning = thresholds(&["phase=5%"]).warn_growth("baseline=1%").unwrap();
+    let (before, after) = old();
+    let warned = diff::compare(before, after, diff::DiffOptions { phases: each, ..diff::DiffOptions::default() });
+    assert_eq!(judge_diff(&warned, &beside_warning).verdict, Verdict::Inconclusive);
+    let of_warning = Thresholds::default().warn_growth("phase=5%").unwrap().warn_growth("baseline=1%").unwrap();
+    assert_eq!(judge_diff(&warned, &of_warning).verdict, Verdict::Pass);
     let nothing_shared = judge(peaks(&[("a", 9)]), peaks(&[("b", 9)]), each, &["phase=5%"]);
     assert_eq!(nothing_shared.headline().to_string(), "INCONCLUSIVE phase: no phase is on both sides");
 }

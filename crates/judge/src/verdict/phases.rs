@@ -12,7 +12,7 @@ use ptmem_trace::stack::Pass;
 
 use super::growth::Gated;
 use super::judge::Judge;
-use super::{Check, CheckedRow, GrowthLimit, LimitKind, Target, Thresholds};
+use super::{Check, CheckedRow, GrowthLimit, Level, LimitKind, Target, Thresholds};
 
 impl<'a> Gated<'a> {
     /// The reason why not all phases are known, if a side has more than are read.
@@ -115,6 +115,13 @@ impl<'a> Gated<'a> {
     }
 }
 
+impl GrowthLimit {
+    /// Whether another limit decides where this one checks nothing: on other figures, and a warning only for a warning.
+    fn leaves_to(&self, other: &Self) -> bool {
+        other.target.kind != LimitKind::Phases && (other.level == Level::Fail || self.level == Level::Warn)
+    }
+}
+
 /// The side that lacks a phase.
 fn lacking(row: &PhaseRow) -> Side {
     if row.peak.before.is_none() { Side::Before } else { Side::After }
@@ -197,7 +204,7 @@ impl Judge {
         }
         let is_empty = !rows.clone().any(|row| pattern.is_some() || row.is_outermost);
         let reason = match pattern {
-            None if thresholds.growth.iter().any(|other| other.target.kind != LimitKind::Phases) => {
+            None if thresholds.growth.iter().any(|other| growth.leaves_to(other)) => {
                 let why = if is_empty { "neither side has any phases" } else { "no phase is on both sides" };
                 let message = format!("the limit {}={} checks nothing: {why}", growth.target.name(), growth.limit);
                 return self.diagnostics.push(Diagnostic::new(Code::LimitNotChecked, None, message));
