@@ -355,7 +355,7 @@ fn gates_hold_ranks() {
         (&json!("job"), &json!("exceeded"))
     );
     fs::remove_file(folder.path().join("b/rank3.pkl")).unwrap();
-    assert_reads!(judged(verdict(&ptmem(folder.path(), &gate))) => str!["3: INCONCLUSIVE job: ranks: rank 3 is missing in the before"]);
+    assert_reads!(judged(verdict(&ptmem(folder.path(), &gate))) => str!["1: FAIL job: imbalance is 22.50 MiB, allowed 1.00 MiB (rank 3 peaks at 30.68 MiB, the median of the ranks is 8.18 MiB)"]);
     let error = {
         fs::remove_dir_all(folder.path().join("b")).unwrap();
         refused(folder.path(), &gate)
@@ -374,6 +374,20 @@ fn annotations_tell_once_what_ranks_have_in_common() {
     let junit =
         text(&ptmem(folder.path(), &["diff", "b", "a", "--max-growth", "stack=1MiB", "--format", "junit"]).stdout);
     assert_eq!(junit.matches("<testsuite ").count(), 4, "{junit}");
+}
+
+/// Growth of the imbalance needs both sides of all ranks.
+#[test]
+fn the_imbalance_of_a_side_is_of_all_its_ranks() {
+    let folder = job();
+    let place = folder.path();
+    for side in ["b/rank1.pkl", "b/rank2.pkl"] {
+        fs::remove_file(place.join(side)).unwrap();
+    }
+    let diff = |limit: [&str; 2]| judged(verdict(&ptmem(place, &[&["diff", "b", "a"], &limit[..]].concat())));
+    assert_reads!(diff(["--max", "imbalance=22MiB"]) => str!["1: FAIL imbalance is 22.50 MiB, allowed 22.00 MiB (rank 3 peaks at 30.68 MiB, the median of the ranks is 8.18 MiB)"]);
+    assert_reads!(diff(["--max", "imbalance=23MiB"]) => str!["3: INCONCLUSIVE ranks: ranks 1, 2 are missing in the before"]);
+    assert_reads!(diff(["--max-growth", "imbalance=22MiB"]) => str!["3: INCONCLUSIVE ranks: ranks 1, 2 are missing in the before"]);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use ptmem::profile::{self, InputKind, Moment, Profile, Serving, StatedFigure, se
 use ptmem::report::Format;
 use ptmem::sides::Sides;
 use ptmem::snapshot::Tables;
-use ptmem::verdict::{self, Comparison, Gate, GateNode, Job, Member, MissingRank, Thresholds};
+use ptmem::verdict::{self, Comparison, Gate, GateNode, Job, Member, MissingRank, RankPeaks, Thresholds};
 
 use super::super::args::{StackArguments, ViewArguments};
 use super::super::input::{self, require_moment};
@@ -50,7 +50,7 @@ struct OfPair<'f> {
     /// How many they are.
     count: usize,
     /// The ranks that one side lacks, where it is of a job.
-    missing: Option<Vec<MissingRank>>,
+    missing: Option<Vec<ranks::UnpairedRank<'f>>>,
 }
 
 /// How the files of comparisons are read and compared.
@@ -140,6 +140,7 @@ pub(crate) fn compare_all(pairs: &[Pair], request: &Request<'_>) -> Result<Gate>
             Sides { before: &pair.before, after: &pair.after }.map(|path| path.display().to_string())
         });
         let thresholds = Thresholds { one_of_ranks: true, ..pair.thresholds.clone() };
+        let missing = run.missing(pair, &missing, jobs)?;
         let job = Job::compared(of_pair.collect(), pair.name.clone(), paths, missing, &thresholds);
         nodes.push(GateNode::Job(job));
     }
@@ -218,19 +219,40 @@ impl Comparer<'_> {
         Ok(Comparison { name: item.name.clone(), member: item.member.clone(), diff, judgement, min_delta })
     }
 
-    fn read(&self, item: &PlannedComparison<'_>) -> Result<Sides<Profile>> {
+    fn options(&self, pair: &Pair) -> profile::ReadOptions {
         let request = self.request;
-        // No addresses are kept for the ranks of a job: there may be thousands.
-        let layout = item.member.is_none() && request.has_pictures();
         let options = request.stacks.profile_options(request.config, request.view);
         let at = request.stacks.moment().unwrap_or(Moment::Aligned);
-        let ignore = item.pair.thresholds.ignore.clone();
-        let options = profile::ReadOptions { at, layout, ignore, ..options };
+        profile::ReadOptions { at, ignore: pair.thresholds.ignore.clone(), ..options }
+    }
+
+    fn read(&self, item: &PlannedComparison<'_>) -> Result<Sides<Profile>> {
+        // No addresses are kept for the ranks of a job: there may be thousands.
+        let layout = item.member.is_none() && self.request.has_pictures();
+        let options = profile::ReadOptions { layout, ..self.options(item.pair) };
         let profiles = input::profiles(item.files, &options, self.parallel)?;
         for (_, profile) in profiles.each() {
             require_moment(profile)?;
         }
         Ok(profiles)
+    }
+
+    /// The ranks that one side lacks, with their peaks on the other: the imbalance there is of all its ranks.
+    fn missing(&self, pair: &Pair, unpaired: &[ranks::UnpairedRank<'_>], jobs: usize) -> Result<Vec<MissingRank>> {
+        let options = self.options(pair);
+        let sizes: Vec<u64> = unpaired.iter().map(|rank| ranks::size(&rank.found.path)).collect();
+        let mut missing = Vec::with_capacity(unpaired.len());
+        ranks::in_order(
+            jobs,
+            &sizes,
+            |index| Ok(RankPeaks::of(&pair.context(input::profile(&unpaired[index].found.path, &options))?)),
+            |index, peaks| {
+                let ranks::UnpairedRank { member, side, found } = &unpaired[index];
+                let path = found.path.display().to_string();
+                missing.push(MissingRank { member: member.clone(), side: *side, path, peaks });
+            },
+        )?;
+        Ok(missing)
     }
 
     /// The warning that the before is of a later commit than the after. Git is asked once for the ranks of a job, which have the

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
-use ptmem::sides::Sides;
-use ptmem::verdict::{Member, MissingRank, Rank, has_ranks};
+use ptmem::sides::{Side, Sides};
+use ptmem::verdict::{Member, Rank, has_ranks};
 use ptmem_base::text::count;
 
 use super::find::FoundFile;
@@ -92,11 +92,20 @@ pub(crate) struct RankPair<'f> {
     pub(crate) after: &'f FoundFile,
 }
 
+/// The file of a rank that one side lacks.
+#[derive(Debug)]
+pub(crate) struct UnpairedRank<'f> {
+    pub(crate) member: Member,
+    /// The side that lacks it.
+    pub(crate) side: Side,
+    pub(crate) found: &'f FoundFile,
+}
+
 /// The ranks of both sides.
 #[derive(Debug, Default)]
 pub(crate) struct Pairs<'f> {
     pub(crate) pairs: Vec<RankPair<'f>>,
-    pub(crate) missing: Vec<MissingRank>,
+    pub(crate) missing: Vec<UnpairedRank<'f>>,
 }
 
 /// Pairs the files of two sides by rank, otherwise by equal relative names.
@@ -127,10 +136,10 @@ pub(crate) fn pair<'f>(paths: Sides<&Path>, found: &'f Sides<Vec<FoundFile>>) ->
             [(member, _, before), (_, _, after)] => {
                 pairs.pairs.push(RankPair { member: member.clone(), before, after });
             }
-            _ => pairs.missing.extend(same.iter().map(|(member, side, found)| MissingRank {
+            _ => pairs.missing.extend(same.iter().map(|(member, side, found)| UnpairedRank {
                 member: member.clone(),
                 side: side.other(),
-                path: found.path.display().to_string(),
+                found,
             })),
         }
     }
@@ -236,8 +245,6 @@ fn names<'f>(found: impl ExactSizeIterator<Item = &'f FoundFile>) -> String {
 mod tests {
     use std::path::PathBuf;
 
-    use ptmem::sides::Side;
-
     use super::super::find::describe;
     use super::*;
 
@@ -254,7 +261,7 @@ mod tests {
         for RankPair { member, before, after } in pairs.pairs {
             texts.push(format!("{}={}:{}", member.label, before.name, after.name));
         }
-        for MissingRank { member, side, .. } in pairs.missing {
+        for UnpairedRank { member, side, .. } in pairs.missing {
             texts.push(format!("{}{}", if side == Side::After { '-' } else { '+' }, member.label));
         }
         Ok(texts)

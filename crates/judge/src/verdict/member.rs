@@ -5,6 +5,8 @@ use std::fmt;
 use ptmem_base::text::{count, numbers as written};
 use ptmem_compare::diff::Side;
 
+use super::RankPeaks;
+
 /// The process of a job that wrote a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank {
@@ -47,6 +49,8 @@ pub struct MissingRank {
     pub side: Side,
     /// Its file on the side that has it.
     pub path: String,
+    /// The peaks there.
+    pub peaks: RankPeaks,
 }
 
 /// Ranks in words: `rank 3`, `ranks 0-3 and 7`, or what else they are called; not all where they are many.

@@ -43,7 +43,7 @@ pub use member::{Member, MissingRank, Rank, has_ranks, numbers};
 pub use memory::out_of_memory;
 pub(crate) use named::names;
 pub use peak::{Beside, GrownFigure, GrownMost, PeakChange};
-pub use ranks::Ranks;
+pub use ranks::{RankPeaks, Ranks};
 pub use target::{GrowthLimit, Level, Maximum, ParseThresholdError, Target};
 pub use thresholds::{DEFAULT_MIN_DELTA, Excuse, Headroom, NoBefore, Thresholds};
 pub use words::Headline;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{Change, Side, Sides};
-use ptmem_trace::profile::{DeviceProfile, Metric};
+use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
 
 use super::judge::Judge;
 use super::partial::missing_of;
@@ -29,6 +29,19 @@ pub struct Ranks {
     pub imbalance: Change,
     /// Verdict on limits for all ranks together.
     pub judgement: Judgement,
+}
+
+/// The peaks of the devices of a rank that has no partner on the other side.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RankPeaks(Vec<KnownPeak>);
+
+impl RankPeaks {
+    /// The peaks in a profile.
+    #[must_use]
+    pub fn of(profile: &Profile) -> Self {
+        let peaks = profile.devices.iter().filter(|device| device.is_active_device()).map(Some).map(KnownPeak::of);
+        Self(or_unknown(peaks.collect()))
+    }
 }
 
 /// A rank among others.
@@ -59,19 +72,19 @@ impl<'a> RankResult<'a> {
     }
 
     pub(super) fn read(reading: &'a Reading) -> Self {
-        let active = reading.profile.devices.iter().filter(|device| device.is_active_device());
-        let peaks = active.map(|device| Sides { before: KnownPeak::default(), after: KnownPeak::of(Some(device)) });
+        let peaks = RankPeaks::of(&reading.profile).0.into_iter();
         Self {
             label: reading.member.as_ref().map_or("", |member| &member.label),
-            peaks: or_unknown(peaks.collect()),
+            peaks: peaks.map(|after| Sides { before: KnownPeak::default(), after }).collect(),
             checks: reading.judgement.as_ref().map_or(&[], |judgement| &judgement.checks),
             stacks: reading.profile.devices.iter().flat_map(maxima::labels).collect(),
         }
     }
 }
 
-fn or_unknown(peaks: Vec<Sides<KnownPeak>>) -> Vec<Sides<KnownPeak>> {
-    if peaks.is_empty() { vec![Sides::default()] } else { peaks }
+/// The peaks of devices; a single unknown one where no device did anything.
+fn or_unknown<T: Default>(peaks: Vec<T>) -> Vec<T> {
+    if peaks.is_empty() { vec![T::default()] } else { peaks }
 }
 
 impl Ranks {
@@ -140,11 +153,11 @@ struct RankSpread<'p> {
 }
 
 impl<'p> RankSpread<'p> {
-    /// The spread over the ranks that both sides have; one side lacks those that are `missing`. The error is the reason
-    /// why the spread is not known.
+    /// The spread over all ranks of a side; one side lacks those that are `missing`. The error is the reason why the spread
+    /// is not known.
     fn of(
         ranks: &'p [RankResult<'_>],
-        missing: &[MissingRank],
+        missing: &'p [MissingRank],
         side: Side,
         allow_partial: bool,
     ) -> Result<Self, String> {
@@ -156,8 +169,9 @@ impl<'p> RankSpread<'p> {
         }
         let mut peaks: Vec<(u64, &str)> = Vec::with_capacity(ranks.len());
         let mut error = Some(0);
-        for (label, known) in ranks.iter().flat_map(|rank| rank.peaks.iter().map(|sides| (rank.label, sides.of(side))))
-        {
+        let paired = ranks.iter().flat_map(|rank| rank.peaks.iter().map(|sides| (rank.label, sides.of(side))));
+        let alone = missing.iter().flat_map(|of| of.peaks.0.iter().map(|known| (&*of.member.label, known)));
+        for (label, known) in paired.chain(alone) {
             if known.is_cut && !allow_partial {
                 return Err(format!("the {side} of {label} lacks a part that the other side records"));
             }
@@ -318,6 +332,7 @@ mod tests {
             member: Member { rank: None, label: "rank 2".to_owned() },
             side: Side::After,
             path: String::new(),
+            peaks: RankPeaks::default(),
         };
         let two = [peak("rank 0", Some(1), Some(1)), peak("rank 1", Some(1), Some(1))];
         let Ranks { judgement, imbalance, .. } = judged(&two, vec![missing], &Thresholds::default());
