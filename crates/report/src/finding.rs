@@ -7,7 +7,8 @@ use data_encoding::HEXLOWER;
 use ptmem_base::device::DeviceId;
 use ptmem_base::text::{count, printable};
 use ptmem_base::units::{Delta, Size};
-use ptmem_compare::diff::{self, Destination, DeviceDiff, RowKind, Sides};
+use ptmem_compare::diff::cause::{Figure, Grown};
+use ptmem_compare::diff::{self, Destination, DeviceDiff, Diff, RowKind, Sides};
 use ptmem_compare::leak::{DeviceLeaks, LeakMetric};
 use ptmem_compare::patch::Edit;
 use ptmem_compare::tree::CallFrame;
@@ -15,7 +16,7 @@ use ptmem_judge::verdict::{
     self, Check, Comparison, Judged, Judgement, Level, LimitKind, Member, Outcome, Ranks, Suite, numbers,
 };
 use ptmem_snapshot::snapshot::StackId;
-use ptmem_trace::profile::{DeviceProfile, Profile, StackTotal};
+use ptmem_trace::profile::{DeviceProfile, Held, Metric, Point, Profile, StackTotal};
 use ptmem_trace::stack::SnapshotCode;
 use sha1::{Digest, Sha1};
 use strum::IntoEnumIterator;
@@ -125,30 +126,55 @@ pub(super) fn of_profile<'a>(
     let findings = judgement.checks.iter().map(|check| {
         let device = profile.devices.iter().find(|device| Some(device.device) == check.device);
         let name = device.map(|device| device.device.to_string());
-        let explanation = device.map(|device| of_largest(check, device, &code, options)).unwrap_or_default();
+        let exceeded = device.filter(|_| check.outcome == Outcome::Exceeded);
+        let explanation = exceeded.map(|device| of_held(check, device, &code, options)).unwrap_or_default();
         ExplainedCheck::new(check, judgement, name, explanation)
     });
     findings.collect()
 }
 
-/// The stack that holds most, before all one with a line of the user.
-fn of_largest<'a>(
+/// What stacks hold at a moment.
+type HeldAt = fn(&StackTotal) -> Held;
+
+/// The moment of a device whose stacks explain what a check is about; `None` where those of no moment do.
+fn moment(check: &Check, device: &DeviceProfile) -> Option<HeldAt> {
+    let kind = check.kind();
+    let reserved = Some(Metric::Reserved).filter(|_| kind == LimitKind::Headroom);
+    let metric = if let LimitKind::Metric(metric) = kind { metric } else { reserved? };
+    match metric.point() {
+        // Without a history, the state at the dump is what exceeds the limit.
+        Point::Peak if Metric::Peak.value(device).is_none() => Some(|total| total.end),
+        Point::Peak => {
+            // Other counters follow what is allocated, if that is most of them.
+            let allocated = Metric::Peak.value(device).map_or(0, u128::from);
+            (allocated * 2 >= check.figures.after.map_or(0, u128::from)).then_some(|total| total.peak)
+        }
+        Point::Start => Some(|total| total.baseline),
+        Point::End => Some(|total| total.end),
+        Point::UnusedAtPeak => None,
+    }
+}
+
+/// The stack that a check is about, or the stacks that hold most at the moment that it is about.
+fn of_held<'a>(
     check: &Check,
     device: &DeviceProfile,
     code: &SnapshotCode<'a>,
     options: &RenderOptions,
 ) -> CheckExplanation<'a> {
-    if check.outcome != Outcome::Exceeded {
-        return CheckExplanation::default();
-    }
     if check.kind() == LimitKind::OutOfMemory {
         return CheckExplanation::of_stack(code, device.failed_stack(), options);
     }
-    let totals = device.listed(MOST_ROWS, 1);
+    if let Some(key) = check.key() {
+        let total = device.stacks.iter().find(|total| total.key.0 == key);
+        return CheckExplanation::of_stack(code, total.and_then(StackTotal::stack), options);
+    }
+    let Some(held) = moment(check, device) else { return CheckExplanation::default() };
+    let totals = device.listed_by(held, MOST_ROWS, 1);
     let mut stacks = totals.iter().filter_map(StackTotal::stack);
     let of_user = stacks.find(|&stack| code.user_site(stack).is_some());
     let stack = of_user.or_else(|| totals.first().and_then(StackTotal::stack));
-    let rows = totals.iter().map(|total| format!("{:>11}  {}", Size(total.at.bytes), printable(&total.label)));
+    let rows = totals.iter().map(|total| format!("{:>11}  {}", Size(held(total).bytes), printable(&total.label)));
     CheckExplanation { rows: rows.collect(), ..CheckExplanation::of_stack(code, stack, options) }
 }
 
@@ -201,7 +227,7 @@ pub(super) fn of_comparison<'a>(
                 let after = device.index.after.map(|index| &diff.profiles.after.devices[index]);
                 CheckExplanation::of_stack(&codes.after, after.and_then(DeviceProfile::failed_stack), options)
             } else {
-                of_growth(check, device, &rows, &codes.after, options)
+                of_growth(check, (diff, device), &rows, &codes.after, options)
             }
         });
         let mut finding =
@@ -213,32 +239,54 @@ pub(super) fn of_comparison<'a>(
     findings.collect()
 }
 
-/// The stack that a check is about, or that explains a figure best.
+/// The stack that a check is about, or the stacks that grew most at the moment that it is about.
 fn of_growth<'a>(
     check: &Check,
-    device: &DeviceDiff,
+    (diff, device): (&Diff, &DeviceDiff),
     rows: &RowsByKey<'_>,
     after: &SnapshotCode<'a>,
     options: &RenderOptions,
 ) -> CheckExplanation<'a> {
-    let culprit = match check.key() {
-        Some(key) => rows.get(&(check.device, key)).copied(),
-        None if check.is_improvement() => None,
-        None => grew_most(device, after),
+    let mut edit = check.edit;
+    let mut explanation = match (check.key(), check.explained_by(diff, device)) {
+        (Some(key), _) => {
+            let row = rows.get(&(check.device, key)).copied();
+            edit = edit.or(row.and_then(|row| row.edit));
+            // The sentence has its figures.
+            CheckExplanation::of_stack(after, row.and_then(|row| row.stack.after), options)
+        }
+        (None, Some(Figure::Peak)) => {
+            let row = grew_most(device, after).filter(|_| !check.is_improvement());
+            edit = edit.or(row.and_then(|row| row.edit));
+            let stack = row.and_then(|row| row.stack.after);
+            CheckExplanation { rows: changed_rows(check, device), ..CheckExplanation::of_stack(after, stack, options) }
+        }
+        (None, Some(_)) if check.is_improvement() => CheckExplanation::default(),
+        (None, Some(figure)) => of_grown(&diff.grown_at(device, figure), after, options),
+        (None, None) => CheckExplanation::default(),
     };
-    let edit = check.edit.or(culprit.and_then(|row| row.edit)).and_then(|edit| device.edit(edit));
-    let mut explanation = CheckExplanation::of_stack(after, culprit.and_then(|row| row.stack.after), options);
     // GitHub shows an annotation among the lines of the change where it has one of them.
-    if let Some(line) = edit.and_then(Edit::code_line) {
+    if let Some(line) = edit.and_then(|edit| device.edit(edit)).and_then(Edit::code_line) {
         explanation.place = Some(line);
     }
-    // The sentence of a check of one stack has its figures.
-    if check.key().is_none() {
-        let direction = if check.is_improvement() { -1 } else { 1 };
-        let changed = device.rows.iter().filter(|row| row.delta().signum() == direction).take(MOST_ROWS);
-        explanation.rows = changed.map(changed_row).collect();
-    }
     explanation
+}
+
+/// What grew at a moment other than the peak, and the stack that grew most: before all one with a line of the user.
+fn of_grown<'a>(grown: &[Grown], after: &SnapshotCode<'a>, options: &RenderOptions) -> CheckExplanation<'a> {
+    let mut stacks = grown.iter().filter_map(|row| row.stack);
+    let first = stacks.clone().next();
+    let stack = stacks.find(|&stack| after.user_site(stack).is_some()).or(first);
+    let listed = grown.iter().take(MOST_ROWS);
+    let rows = listed.map(|row| format!("{:>12}  {}", Delta(row.bytes.into()).to_string(), printable(&row.label)));
+    CheckExplanation { rows: rows.collect(), ..CheckExplanation::of_stack(after, stack, options) }
+}
+
+/// The rows at the peak that changed in the direction of a check.
+fn changed_rows(check: &Check, device: &DeviceDiff) -> Vec<String> {
+    let direction = if check.is_improvement() { -1 } else { 1 };
+    let changed = device.rows.iter().filter(|row| row.delta().signum() == direction);
+    changed.take(MOST_ROWS).map(changed_row).collect()
 }
 
 fn changed_row(row: &diff::Row) -> String {

@@ -8,6 +8,7 @@ use ptmem_compare::patch::Edit;
 use ptmem_trace::profile::{Metric, Point};
 use ptmem_trace::trace::Measure;
 
+use super::growth::has_rows_at_peak;
 use super::peak::others_shrank;
 use super::{Check, Comparison, Judgement, LimitKind, Outcome, Verdict};
 
@@ -104,7 +105,7 @@ fn most(grown: &[Grown], delta: i128) -> Option<String> {
     let whole: u64 = grown.iter().fold(0, |sum, row| sum.saturating_add(row.bytes));
     let mut named = 0_u64;
     let mut parts = Vec::new();
-    for Grown { label, bytes } in grown.iter().take(MOST_STACKS) {
+    for Grown { label, bytes, .. } in grown.iter().take(MOST_STACKS) {
         parts.push(format!("{label} {}", Delta((*bytes).into())));
         named = named.saturating_add(*bytes);
         if named >= whole.div_ceil(2) {
@@ -149,15 +150,18 @@ fn figure(check: &Check, device: &DeviceDiff) -> Option<Figure> {
     }
 }
 
-/// The cause of the growth that a check is about: that of the peak stands for a counter that follows what is allocated, if it has
-/// most of the growth.
-fn cause<'d>(check: &Check, device: &'d DeviceDiff) -> Option<&'d Cause> {
-    let own = figure(check, device).and_then(|figure| device.cause(figure));
+/// Whether a check is about a counter that follows what is allocated, and the growth of the peak has most of its growth.
+fn follows_peak(check: &Check, device: &DeviceDiff) -> bool {
     let is_unused = matches!(check.kind(), LimitKind::Metric(metric) if metric.point() == Point::UnusedAtPeak);
     let follows = check.kind().counter().is_some() && !is_unused && !check.is_of_stacks();
     let has_most = |gained: i128| 2 * gained >= check.figures.delta.unwrap_or_default();
-    let explains = follows && device.metric(Metric::Peak).gained().is_some_and(has_most);
-    own.or_else(|| device.cause(Figure::Peak).filter(|_| explains))
+    follows && device.metric(Metric::Peak).gained().is_some_and(has_most)
+}
+
+/// The cause of the growth that a check is about.
+fn cause<'d>(check: &Check, device: &'d DeviceDiff) -> Option<&'d Cause> {
+    let own = figure(check, device).and_then(|figure| device.cause(figure));
+    own.or_else(|| device.cause(Figure::Peak).filter(|_| follows_peak(check, device)))
 }
 
 /// The edit that the growth of a check leads to.
@@ -169,6 +173,13 @@ fn edit(check: &Check, device: &DeviceDiff) -> Option<usize> {
 }
 
 impl Check {
+    /// The figure at whose moment the rows of a device explain what it is about; `None` where the rows of no moment do.
+    #[must_use]
+    pub fn explained_by(&self, diff: &Diff, device: &DeviceDiff) -> Option<Figure> {
+        let figure = figure(self, device).or_else(|| follows_peak(self, device).then_some(Figure::Peak))?;
+        (figure != Figure::Peak || has_rows_at_peak(diff)).then_some(figure)
+    }
+
     /// The edit that an agreement to its growth names.
     #[must_use]
     pub fn accepted_edit(&self, device: &DeviceDiff) -> Option<usize> {

@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::text::count;
+use ptmem_compare::diff::cause::Figure;
 use ptmem_compare::diff::{Change, DeviceDiff};
 use ptmem_judge::verdict::{
-    Comparison, Gate, GateNode, Job, Judged, Mark, Member, Outcome, Ranks, Standing, has_ranks,
+    Comparison, Gate, GateNode, Job, Judged, Mark, Member, Ranks, Standing, Verdict, has_ranks,
 };
 
 use super::changes::{self, Changed, with_mean};
@@ -234,26 +235,22 @@ fn missing_row(name: String, side: Side) -> RowOfCells {
     RowOfCells::new(Tone::Mark(mark), cells)
 }
 
-/// The stack that explains the verdict: that of the worst check of the worst device, of several equal ones the one that
-/// grew most.
+/// The stack that explains the verdict in one line: that of its check, or that which grew most at the peak if the check is
+/// about that.
 fn explanation(gate: &Gate, options: &RenderOptions) -> Option<Explanation> {
-    let worst = gate.worst_first().into_iter();
-    let devices = worst.flat_map(|comparison| comparison.diff.devices.iter().map(move |device| (comparison, device)));
-    let (comparison, device) = devices.min_by_key(|&(comparison, device)| {
-        let growth = peak(comparison, Some(device)).gained();
-        Reverse((comparison.judgement.standing(device.id()), growth.unwrap_or(0)))
-    })?;
-    let number = device.id();
-    // The stacks that make the peak of a phase are not known.
-    let mut checks = comparison.judgement.checks.iter().filter(|check| check.device == number && !check.is_of_phases());
-    let check = checks.find(|check| check.outcome == Outcome::Exceeded)?;
-    if check.is_improvement() && check.key().is_none() {
-        return None;
-    }
-    let Sides { after, .. } = comparison.diff.codes();
-    let row = match check.key() {
-        Some(key) => device.rows.iter().find(|row| row.key == key),
-        None => grew_most(device, &after),
+    let explained = match gate.verdict() {
+        Verdict::Regression => Standing::Exceeded,
+        Verdict::Pass => Standing::Warning,
+        Verdict::Inconclusive => return None,
+    };
+    let Comparison { diff, judgement, .. } = gate.worst_first().into_iter().next()?;
+    let check = judgement.checks.iter().find(|check| check.standing() == explained)?;
+    let device = diff.devices.iter().find(|device| device.id() == check.device)?;
+    let Sides { after, .. } = diff.codes();
+    let row = match (check.key(), check.explained_by(diff, device)) {
+        (Some(key), _) => device.rows.iter().find(|row| row.key == key),
+        (None, Some(Figure::Peak)) if !check.is_improvement() => grew_most(device, &after),
+        (None, _) => None,
     }?;
     let place = row.stack.after.and_then(|stack| user_place(&after, stack, options));
     // The number of blocks alone could hide that their size changed by more.

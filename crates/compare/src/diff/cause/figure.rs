@@ -32,6 +32,8 @@ pub(super) struct Holding {
 pub struct Grown {
     /// The label of its stack that grew most there.
     pub label: String,
+    /// That stack, of the after; `None` where none grew.
+    pub stack: Option<StackId>,
     /// Bytes gained.
     pub bytes: u64,
 }
@@ -50,8 +52,9 @@ impl Diff {
             let row = &device.rows[holding.row];
             let Some(bytes) = u64::try_from(holding.held.delta()).ok().filter(|bytes| *bytes > 0) else { continue };
             if row.kind.is_memory() {
-                let most = holding.members.iter().max_by_key(|(_, bytes)| *bytes);
-                grown.push(Grown { label: most.map_or_else(|| row.label.clone(), |most| code.label(most.0)), bytes });
+                let stack = holding.members.iter().max_by_key(|(_, bytes)| *bytes).map(|(stack, _)| *stack);
+                let label = stack.map_or_else(|| row.label.clone(), |stack| code.label(stack));
+                grown.push(Grown { label, stack, bytes });
             }
         }
         grown.sort_by_key(|grown| Reverse(grown.bytes));
