@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value as Json;
+
 use crate::support::fixtures;
 use crate::support::tool::{ptmem, text};
 
@@ -79,4 +81,36 @@ fn a_warning_of_another_gate_does_not_explain_the_verdict() {
     let comment = report(folder.path(), &["gate", "grown", "empty"], "markdown");
     assert!(comment.contains("INCONCLUSIVE: empty"), "{comment}");
     assert!(!comment.lines().any(|line| line.starts_with("`attention")), "{comment}");
+}
+
+/// The message and the file of each result of code scanning, and of each issue of GitLab.
+fn located(folder: &Path, arguments: &[&str]) -> Vec<String> {
+    let [sarif, gitlab] =
+        ["sarif", "gitlab"].map(|format| serde_json::from_str::<Json>(&report(folder, arguments, format)).unwrap());
+    let results = sarif["runs"][0]["results"].as_array().unwrap().iter();
+    let uri = "/locations/0/physicalLocation/artifactLocation/uri";
+    let results = results.map(|of| format!("{} {}", of.pointer(uri).unwrap(), of["message"]["text"]));
+    let issues = gitlab.as_array().unwrap().iter();
+    results.chain(issues.map(|of| format!("{} {}", of["location"]["path"], of["description"]))).collect()
+}
+
+/// Without a line of the user, the place is the examined file.
+#[test]
+fn a_check_is_located_at_the_file_of_its_own_comparison() {
+    let folder = with(&["before.pkl", "phases-before.pkl", "phases-after.pkl"]);
+    let place = folder.path();
+    let rules = "[gate.first]\nbefore = 'before.pkl'\nafter = 'before.pkl'\nmax-growth = '5%'\n\
+                 [gate.second]\nbefore = 'phases-before.pkl'\nafter = 'phases-after.pkl'\n\
+                 max-growth = { 'phase:forward' = '5%' }\n";
+    fs::write(place.join("ptmem.toml"), rules).unwrap();
+    assert_reads!(located(place, &["gate", "first", "second"]).join("\n") => str![[r#"
+"phases-after.pkl" "second: phase forward #0 grew 4.00 MiB (+22.2 %), allowed 5 % (4 of 4 occurrences exceed it)"
+"phases-after.pkl" "GPU memory: second: phase forward #0 grew 4.00 MiB (+22.2 %), allowed 5 % (4 of 4 occurrences exceed it)"
+"#]]);
+    fs::write(place.join("b.csv"), "case,peak\nsame,100\ngrown,100\n").unwrap();
+    fs::write(place.join("a.csv"), "case,peak\nsame,100\ngrown,200\n").unwrap();
+    assert_reads!(located(place, &["diff", "b.csv", "a.csv", "--max-growth", "5%"]).join("\n") => str![[r#"
+"a.csv%23grown" "grown: peak grew 100 B (+100.0 %), allowed 5 %"
+"a.csv#grown" "GPU memory: grown: peak grew 100 B (+100.0 %), allowed 5 %"
+"#]]);
 }

@@ -13,7 +13,7 @@ use ptmem_compare::leak::{DeviceLeaks, LeakMetric};
 use ptmem_compare::patch::Edit;
 use ptmem_compare::tree::CallFrame;
 use ptmem_judge::verdict::{
-    self, Check, Comparison, Judged, Judgement, Level, LimitKind, Member, Outcome, Ranks, Suite, numbers,
+    self, Check, Comparison, Job, Judged, Judgement, Level, LimitKind, Member, Outcome, Suite, numbers,
 };
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{DeviceProfile, Held, Metric, Point, Profile, StackTotal};
@@ -31,6 +31,8 @@ pub struct ExplainedCheck<'a> {
     pub(super) comparison: Option<&'a str>,
     /// The rank of a job that it concerns, and the name of the comparison of that job.
     member: Option<(&'a Member, Option<&'a str>)>,
+    /// The file that it examines; of all ranks of a job, that of the first.
+    pub(super) source: &'a str,
     /// The devices that it concerns, as reports call them.
     pub(super) device: String,
     pub(super) check: &'a Check,
@@ -58,7 +60,7 @@ impl<'a> ExplainedCheck<'a> {
     fn new(check: &'a Check, judgement: &Judgement, device: Option<String>, explanation: CheckExplanation<'a>) -> Self {
         let sentence = printable(&judgement.sentence(check));
         let device = device.unwrap_or_else(|| "all devices".to_owned());
-        Self { comparison: None, member: None, device, check, sentence, explanation }
+        Self { comparison: None, member: None, source: "", device, check, sentence, explanation }
     }
 
     /// Whether the gate fails by it, or is inconclusive.
@@ -69,6 +71,12 @@ impl<'a> ExplainedCheck<'a> {
     /// Whether it is an error rather than a warning.
     pub(super) fn is_error(&self) -> bool {
         self.is_bad() && self.check.limit.level == Level::Fail
+    }
+
+    /// The sentence behind the name of the comparison.
+    pub(super) fn named_sentence(&self) -> String {
+        let name = self.comparison.map(|name| format!("{}: ", printable(name))).unwrap_or_default();
+        format!("{name}{}", self.sentence)
     }
 
     /// The check apart from its figures and lines, so that it is the same in every run.
@@ -108,11 +116,12 @@ pub(super) fn of_suite<'a, T: Judged>(
         let job = node.job().map(|job| job.ranks.name.as_deref());
         for leaf in node.leaves() {
             let member = leaf.member().zip(job);
+            let source = leaf.source();
             let all = explained(leaf).into_iter();
-            found.extend(all.map(|finding| ExplainedCheck { comparison: leaf.name(), member, ..finding }));
+            found.extend(all.map(|finding| ExplainedCheck { comparison: leaf.name(), member, source, ..finding }));
         }
     }
-    found.extend(suite.jobs().flat_map(|job| of_ranks(&job.ranks)));
+    found.extend(suite.jobs().flat_map(of_ranks));
     found
 }
 
@@ -128,7 +137,8 @@ pub(super) fn of_profile<'a>(
         let name = device.map(|device| device.device.to_string());
         let exceeded = device.filter(|_| check.outcome == Outcome::Exceeded);
         let explanation = exceeded.map(|device| of_held(check, device, &code, options)).unwrap_or_default();
-        ExplainedCheck::new(check, judgement, name, explanation)
+        let finding = ExplainedCheck::new(check, judgement, name, explanation);
+        ExplainedCheck { source: &profile.source.path, ..finding }
     });
     findings.collect()
 }
@@ -304,11 +314,12 @@ pub(super) fn grew_most<'d>(device: &'d DeviceDiff, after: &SnapshotCode<'_>) ->
 }
 
 /// The checks of all ranks together.
-fn of_ranks(ranks: &Ranks) -> impl Iterator<Item = ExplainedCheck<'_>> {
+fn of_ranks<T: Judged>(Job { members, ranks }: &Job<T>) -> impl Iterator<Item = ExplainedCheck<'_>> {
     let judgement = &ranks.judgement;
+    let source = members.first().map_or("", T::source);
     judgement.checks.iter().map(move |check| {
         let finding = ExplainedCheck::new(check, judgement, Some("all ranks".to_owned()), CheckExplanation::default());
-        ExplainedCheck { comparison: ranks.name.as_deref(), ..finding }
+        ExplainedCheck { comparison: ranks.name.as_deref(), source, ..finding }
     })
 }
 

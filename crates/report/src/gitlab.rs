@@ -13,7 +13,6 @@ use ptmem_base::json_writer::{self as json, list, object, one};
 const MOST_ISSUES: usize = 5_000;
 
 pub(super) fn write(report: &dyn Report, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
-    let source = report.summary().source.unwrap_or_default();
     let findings = across_ranks(report.findings(options));
     let bad: Vec<_> = findings.iter().filter(|finding| finding.is_bad()).take(MOST_ISSUES).collect();
     let mut seen: HashMap<String, u32> = HashMap::new();
@@ -23,29 +22,24 @@ pub(super) fn write(report: &dyn Report, options: &RenderOptions, out: &mut dyn 
         repeats.push(*earlier);
         *earlier += 1;
     }
-    json::write(&list(bad.iter().zip(repeats).map(|(finding, repeats)| Issue(finding, source, repeats))), out)
+    json::write(&list(bad.iter().zip(repeats).map(|(finding, repeats)| Issue(finding, repeats))), out)
 }
 
 object! {
-    Issue<'a>(finding: &'a ExplainedCheck<'a>, source: &'a str, repeats: u32) {
-        description: description(finding),
+    Issue<'a>(finding: &'a ExplainedCheck<'a>, repeats: u32) {
+        description: printable(&format!("GPU memory: {}", finding.named_sentence())),
         check_name: format!("ptmem/{}", finding.check.kind().name()),
         // GitLab shows only one of the issues that share it.
         fingerprint: fingerprint(&format!("{}\0{repeats}", finding.identity())),
         severity: if finding.is_error() { "major" } else { "minor" },
-        location: Location(finding, source),
+        location: Location(finding),
     }
-}
-
-fn description(finding: &ExplainedCheck<'_>) -> String {
-    let name = finding.comparison.map(|name| format!("{name}: ")).unwrap_or_default();
-    printable(&format!("GPU memory: {name}{}", finding.sentence))
 }
 
 object! {
     /// Every issue needs a location: without one, the examined file.
-    Location<'a>(finding: &'a ExplainedCheck<'a>, source: &'a str) {
-        path: printable(finding.explanation.place.as_ref().map_or(source, |place| &place.path)),
+    Location<'a>(finding: &'a ExplainedCheck<'a>) {
+        path: printable(finding.explanation.place.as_ref().map_or(finding.source, |place| &place.path)),
         lines: one("begin", finding.explanation.place.as_ref().map_or(1, |place| place.line)),
     }
 }

@@ -65,7 +65,7 @@ pub trait Report: fmt::Debug {
     }
 
     /// The verdict, the figure that explains it, and the remarks.
-    fn summary(&self) -> Summary<'_> {
+    fn summary(&self) -> Summary {
         Summary::default()
     }
 

@@ -28,13 +28,12 @@ impl Report for Gate {
         of_suite(self, |of| of_comparison(of, &known.of(&of.diff), options))
     }
 
-    fn summary(&self) -> Summary<'_> {
+    fn summary(&self) -> Summary {
         Summary {
             verdict: Some(self.verdict()),
             peak: worst_peak(self).unwrap_or_default(),
             has_changed: self.leaves().any(has_changed),
             lacks_limits: !self.is_gated(),
-            source: self.leaves().next().map(|of| &*of.diff.profiles.after.source.path),
             diagnostics: diagnostics_of_suite(self),
         }
     }
@@ -58,11 +57,10 @@ impl Report for LeakGate {
         of_suite(self, |finding| of_search(finding, options))
     }
 
-    fn summary(&self) -> Summary<'_> {
+    fn summary(&self) -> Summary {
         Summary {
             verdict: Some(self.verdict()),
             has_changed: self.leaves().any(|finding| finding.search.leaks().next().is_some()),
-            source: self.leaves().next().and_then(|of| Some(&*of.search.sources.last()?.path)),
             diagnostics: diagnostics_of_suite(self),
             ..Summary::default()
         }
@@ -83,7 +81,7 @@ impl Report for Profile {
         json::write_profile(self, None, options, out)
     }
 
-    fn summary(&self) -> Summary<'_> {
+    fn summary(&self) -> Summary {
         Summary::of_profile(self, None)
     }
 
@@ -106,7 +104,7 @@ impl Report for Reading {
         self.judgement.as_ref().map_or_else(Vec::new, |judgement| of_profile(&self.profile, judgement, options))
     }
 
-    fn summary(&self) -> Summary<'_> {
+    fn summary(&self) -> Summary {
         Summary::of_profile(&self.profile, self.judgement.as_ref())
     }
 
@@ -135,14 +133,13 @@ impl Report for Readings {
         }
     }
 
-    fn summary(&self) -> Summary<'_> {
+    fn summary(&self) -> Summary {
         if let Some(one) = self.only() {
             return one.summary();
         }
         Summary {
             verdict: self.jobs().find_map(Job::headline).map(|headline| headline.verdict),
             peak: highest_peak(self.leaves().flat_map(|reading| &reading.profile.devices)),
-            source: self.leaves().next().map(|of| &*of.profile.source.path),
             diagnostics: diagnostics_of_suite(self),
             ..Summary::default()
         }

@@ -24,26 +24,25 @@ const MOST_RESULTS: usize = 5_000;
 const ROOT: &str = "SRCROOT";
 
 pub(super) fn write(report: &dyn Report, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
-    let source = report.summary().source.unwrap_or_default();
     let mut findings = across_ranks(report.findings(options));
     findings.retain(ExplainedCheck::is_bad);
     findings.truncate(MOST_RESULTS);
-    json::write(&Log(&findings, source, options), out)
+    json::write(&Log(&findings, options), out)
 }
 
 object! {
-    Log<'a>(findings: &'a [ExplainedCheck<'a>], source: &'a str, options: &'a RenderOptions) {
+    Log<'a>(findings: &'a [ExplainedCheck<'a>], options: &'a RenderOptions) {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        runs: [Run(findings, source, options)],
+        runs: [Run(findings, options)],
         version: "2.1.0",
     }
 }
 
 object! {
-    Run<'a>(findings: &'a [ExplainedCheck<'a>], source: &'a str, options: &'a RenderOptions) {
+    Run<'a>(findings: &'a [ExplainedCheck<'a>], options: &'a RenderOptions) {
         columnKind: "unicodeCodePoints",
         originalUriBaseIds: one(ROOT, one("description", one("text", "The root of the checkout."))),
-        results: list(findings.iter().map(|finding| RunResult(finding, source, options))),
+        results: list(findings.iter().map(|finding| RunResult(finding, options))),
         tool: one("driver", Driver(findings)),
     }
 }
@@ -75,10 +74,10 @@ object! {
 }
 
 object! {
-    RunResult<'a>(finding: &'a ExplainedCheck<'a>, source: &'a str, options: &'a RenderOptions) {
+    RunResult<'a>(finding: &'a ExplainedCheck<'a>, options: &'a RenderOptions) {
         level: if finding.is_error() { "error" } else { "warning" },
-        locations: [one("physicalLocation", location(finding, source))],
-        message: one("text", &finding.sentence),
+        locations: [one("physicalLocation", location(finding))],
+        message: one("text", finding.named_sentence()),
         partialFingerprints: one("ptmem/v1", fingerprint(&finding.identity())),
         properties: Properties(finding),
         ruleId: finding.check.kind().name(),
@@ -87,8 +86,9 @@ object! {
 }
 
 /// The place of a result. Viewers need one for each: without a line of user code it is the examined file.
-fn location<'a>(finding: &'a ExplainedCheck<'a>, source: &'a str) -> Location<'a> {
-    finding.explanation.place.as_ref().map_or(Location(source, None), |place| Location(&place.path, Some(place.line)))
+fn location<'a>(finding: &'a ExplainedCheck<'a>) -> Location<'a> {
+    let place = finding.explanation.place.as_ref();
+    place.map_or(Location(finding.source, None), |place| Location(&place.path, Some(place.line)))
 }
 
 object! {

@@ -12,7 +12,7 @@ use super::known;
 
 /// A result in short.
 #[derive(Debug, Default)]
-pub struct Summary<'a> {
+pub struct Summary {
     /// `None` if nothing was judged.
     pub(super) verdict: Option<Verdict>,
     /// The peak of the device that fared worst.
@@ -21,20 +21,17 @@ pub struct Summary<'a> {
     pub(super) has_changed: bool,
     /// Whether limits were expected, and none was given.
     pub(super) lacks_limits: bool,
-    /// The examined file: the after, or the last one of a series.
-    pub(super) source: Option<&'a str>,
     /// All remarks. Those of the ranks of a job are written once for all.
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
-impl<'a> Summary<'a> {
+impl Summary {
     /// Of one snapshot, with the checks of absolute limits if there were any.
-    pub(super) fn of_profile(profile: &'a Profile, judgement: Option<&Judgement>) -> Self {
+    pub(super) fn of_profile(profile: &Profile, judgement: Option<&Judgement>) -> Self {
         let diagnostics = diagnostics_of_snapshot(profile, judgement).into_iter();
         Self {
             verdict: judgement.map(|judgement| judgement.verdict),
             peak: highest_peak(profile.devices.iter()),
-            source: Some(&profile.source.path),
             diagnostics: diagnostics.map(|(_, found)| found.clone()).collect(),
             ..Self::default()
         }

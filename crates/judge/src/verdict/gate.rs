@@ -25,6 +25,9 @@ pub trait Judged {
     /// Its rank, where it is of a job.
     fn member(&self) -> Option<&Member>;
 
+    /// The examined file: the after of a comparison, the last one of a series.
+    fn source(&self) -> &str;
+
     /// Verdict by the limits, if there are any.
     fn judgement(&self) -> Option<&Judgement>;
 
@@ -295,6 +298,10 @@ impl Judged for Comparison {
         self.member.as_ref()
     }
 
+    fn source(&self) -> &str {
+        &self.diff.profiles.after.source.path
+    }
+
     fn judgement(&self) -> Option<&Judgement> {
         Some(&self.judgement)
     }
@@ -322,6 +329,10 @@ impl Judged for Reading {
 
     fn member(&self) -> Option<&Member> {
         self.member.as_ref()
+    }
+
+    fn source(&self) -> &str {
+        &self.profile.source.path
     }
 
     fn judgement(&self) -> Option<&Judgement> {

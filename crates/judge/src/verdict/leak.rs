@@ -42,6 +42,10 @@ impl Judged for JudgedSearch {
         None
     }
 
+    fn source(&self) -> &str {
+        self.search.sources.last().map_or("", |source| &source.path)
+    }
+
     fn judgement(&self) -> Option<&Judgement> {
         Some(&self.judgement)
     }
