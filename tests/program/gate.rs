@@ -611,6 +611,33 @@ fn a_gate_can_have_any_name_beside_the_report_of_all_comparisons() {
 }
 
 #[test]
+fn reports_of_single_gates_are_named_and_begin_with_the_worst() {
+    let checkout = Checkout::new("before.pkl");
+    fs::copy(fixtures().join("after.pkl"), checkout.root().join("a.pkl")).unwrap();
+    let gates = [("large", "75GiB"), ("small", "1MiB")]
+        .map(|(name, most)| format!("[gate.{name}]\nsnapshot = \"a.pkl\"\nmax = \"{most}\"\n"));
+    checkout.write("ptmem.toml", &gates.concat());
+    let base = checkout.commit("two gates");
+    let (output, folder) = checkout.job("pull_request", &pull_request(&base, &[]), &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    for name in ["comment.md", "report.md"] {
+        let titles: Vec<_> =
+            read(&folder.join(name)).lines().filter(|line| line.starts_with("### ")).map(str::to_owned).collect();
+        assert_reads!(titles.join("\n") => str![[r#"
+### ❌ FAIL: small: peak is 333.95 MiB, allowed 1.00 MiB
+### ✅ PASS: large: peak is 333.95 MiB, allowed 75.00 GiB
+"#]]);
+    }
+    let annotations = read(&folder.join("annotations.txt"));
+    assert!(
+        annotations.starts_with("::error file=model.py,line=40,title=GPU memory%3A peak (small)::"),
+        "{annotations}"
+    );
+    let page = read(&folder.join("gate-small.html"));
+    assert!(page.contains("<title>FAIL: small: peak is 333.95 MiB, allowed 1.00 MiB</title>"), "{page:.300}");
+}
+
+#[test]
 fn a_push_is_kept_for_the_trend_and_not_judged() {
     let checkout = Checkout::new("after.pkl");
     let (output, folder) = checkout.job("push", &json!({ "ref": "refs/heads/main" }), &[]);

@@ -5,16 +5,14 @@ use std::collections::HashMap;
 
 use data_encoding::HEXLOWER;
 use ptmem_base::device::DeviceId;
-use ptmem_base::text::{count, printable};
+use ptmem_base::text::printable;
 use ptmem_base::units::{Delta, Size};
 use ptmem_compare::diff::cause::{Figure, Grown};
 use ptmem_compare::diff::{self, Destination, DeviceDiff, Diff, RowKind, Sides};
 use ptmem_compare::leak::{DeviceLeaks, LeakMetric};
 use ptmem_compare::patch::Edit;
 use ptmem_compare::tree::CallFrame;
-use ptmem_judge::verdict::{
-    self, Check, Comparison, Job, Judged, Judgement, Level, LimitKind, Member, Outcome, Suite, numbers,
-};
+use ptmem_judge::verdict::{self, Check, Comparison, Job, Judged, Judgement, Level, LimitKind, Member, Outcome, Suite};
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{DeviceProfile, Held, Metric, Point, Profile, StackTotal};
 use ptmem_trace::stack::SnapshotCode;
@@ -22,7 +20,7 @@ use sha1::{Digest, Sha1};
 use strum::IntoEnumIterator;
 
 use super::place::{Place, placed_frames, user_place};
-use super::{RenderOptions, grouped};
+use super::{RenderOptions, Report};
 
 /// A check with what explains it.
 #[derive(Debug)]
@@ -30,7 +28,7 @@ pub struct ExplainedCheck<'a> {
     /// The name of the comparison, where there are several.
     pub(super) comparison: Option<&'a str>,
     /// The rank of a job that it concerns, and the name of the comparison of that job.
-    member: Option<(&'a Member, Option<&'a str>)>,
+    pub(super) member: Option<(&'a Member, Option<&'a str>)>,
     /// The file that it examines; of all ranks of a job, that of the first.
     pub(super) source: &'a str,
     /// The devices that it concerns, as reports call them.
@@ -53,7 +51,7 @@ pub(super) struct CheckExplanation<'a> {
 }
 
 /// More rows than these explain nothing.
-const MOST_ROWS: usize = 10;
+pub(super) const MOST_ROWS: usize = 10;
 
 impl<'a> ExplainedCheck<'a> {
     /// A check of a judgement about devices that reports call `device`; all of them without one.
@@ -123,6 +121,19 @@ pub(super) fn of_suite<'a, T: Judged>(
     }
     found.extend(suite.jobs().flat_map(of_ranks));
     found
+}
+
+/// The checks of a report. Those of a gate with a report of its own have its name.
+pub(super) fn of_report<'a>(report: &'a dyn Report, options: &'a RenderOptions) -> Vec<ExplainedCheck<'a>> {
+    let gate = options.gate.as_deref();
+    let named = report.findings(options).into_iter().map(|mut finding| {
+        match &mut finding.member {
+            Some((_, job)) => *job = job.or(gate),
+            None => finding.comparison = finding.comparison.or(gate),
+        }
+        finding
+    });
+    named.collect()
 }
 
 /// The checks of one snapshot.
@@ -321,68 +332,6 @@ fn of_ranks<T: Judged>(Job { members, ranks }: &Job<T>) -> impl Iterator<Item = 
         let finding = ExplainedCheck::new(check, judgement, Some("all ranks".to_owned()), CheckExplanation::default());
         ExplainedCheck { comparison: ranks.name.as_deref(), source, ..finding }
     })
-}
-
-/// The findings, with those whose growth leads to one edit reported once, by the worst of them.
-fn by_cause(findings: Vec<ExplainedCheck<'_>>) -> Vec<ExplainedCheck<'_>> {
-    let groups = grouped(findings.into_iter().enumerate(), |(at, finding)| {
-        let alone = finding.check.edit.is_none().then_some(*at);
-        let rank = finding.member.map(|(member, _)| member.label.as_str());
-        (
-            alone,
-            finding.comparison,
-            rank,
-            finding.check.device,
-            finding.check.edit,
-            finding.check.limit.level == Level::Fail,
-        )
-    });
-    let merged = groups.into_iter().filter_map(|group| {
-        let mut group = group.into_iter().map(|(_, finding)| finding);
-        let mut first = group.next()?;
-        let others: Vec<ExplainedCheck<'_>> = group.collect();
-        for finding in others.iter().take(MOST_ROWS) {
-            first.sentence += &format!("\nleads to the same edit: {}", finding.sentence);
-        }
-        let more = others.len().saturating_sub(MOST_ROWS) as u64;
-        if more > 0 {
-            first.sentence += &format!("\n{}", count(more, "more check", "more checks"));
-        }
-        Some(first)
-    });
-    merged.collect()
-}
-
-/// The findings, with those that several ranks share reported once, by the worst rank: hundreds of ranks that grew on
-/// the same line are one thing to look at.
-pub(super) fn across_ranks(findings: Vec<ExplainedCheck<'_>>) -> Vec<ExplainedCheck<'_>> {
-    let findings = by_cause(findings);
-    let groups = grouped(findings.into_iter().enumerate(), |(at, finding)| {
-        let check = finding.check;
-        let figure = (check.of.name(), check.label(), &check.limit.text, check.limit.is_absolute);
-        let job = finding.member.map(|(_, job)| job);
-        let alone = job.is_none().then_some(*at);
-        (alone, job, figure, check.outcome, check.limit.level == Level::Fail, finding.explanation.place.clone())
-    });
-    groups.into_iter().filter_map(worst).collect()
-}
-
-/// The worst of several equal findings, whose sentence names the rank and the others.
-fn worst(findings: Vec<(usize, ExplainedCheck<'_>)>) -> Option<ExplainedCheck<'_>> {
-    let members: Vec<&Member> = findings.iter().filter_map(|(_, of)| Some(of.member?.0)).collect();
-    let worst = findings.into_iter().map(|(_, finding)| finding).reduce(|worst, other| {
-        let is_worse = (other.check.figures.delta, other.check.figures.after)
-            > (worst.check.figures.delta, worst.check.figures.after);
-        if is_worse { other } else { worst }
-    })?;
-    let Some((member, job)) = worst.member else { return Some(worst) };
-    let mut rest: Vec<&Member> = members.into_iter().filter(|other| *other != member).collect();
-    rest.dedup();
-    let mut sentence = format!("{}: {}", printable(&member.label), worst.sentence);
-    if !rest.is_empty() {
-        sentence += &printable(&format!("; the like on {}", numbers(&rest)));
-    }
-    Some(ExplainedCheck { sentence, comparison: job, ..worst })
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use ptmem_base::diagnostic::{Diagnostic, Severity};
 use ptmem_base::text::printable;
 
-use super::finding::{ExplainedCheck, across_ranks};
+use super::finding::ExplainedCheck;
+use super::merged::across_ranks;
 use super::place::Place;
 use super::{RenderOptions, Report};
 
@@ -23,7 +24,7 @@ struct WorkflowCommand {
 /// One command per line: failed checks as errors, warning checks as warnings, and then the remarks that a reader must
 /// see.
 pub(super) fn render(report: &dyn Report, options: &RenderOptions) -> String {
-    let findings = across_ranks(report.findings(options));
+    let findings = across_ranks(report, options);
     let (errors, warnings): (Vec<_>, Vec<_>) =
         findings.iter().filter(|finding| finding.is_bad()).partition(|finding| finding.is_error());
     let mut errors: Vec<WorkflowCommand> = errors.into_iter().map(WorkflowCommand::of_finding).collect();

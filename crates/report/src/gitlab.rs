@@ -5,7 +5,8 @@ use std::io::{self, Write};
 
 use ptmem_base::text::printable;
 
-use super::finding::{ExplainedCheck, across_ranks, fingerprint};
+use super::finding::{ExplainedCheck, fingerprint};
+use super::merged::across_ranks;
 use super::{RenderOptions, Report};
 use ptmem_base::json_writer::{self as json, list, object, one};
 
@@ -13,7 +14,7 @@ use ptmem_base::json_writer::{self as json, list, object, one};
 const MOST_ISSUES: usize = 5_000;
 
 pub(super) fn write(report: &dyn Report, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
-    let findings = across_ranks(report.findings(options));
+    let findings = across_ranks(report, options);
     let bad: Vec<_> = findings.iter().filter(|finding| finding.is_bad()).take(MOST_ISSUES).collect();
     let mut seen: HashMap<String, u32> = HashMap::new();
     let mut repeats = Vec::with_capacity(bad.len());

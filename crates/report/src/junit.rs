@@ -6,11 +6,11 @@ use maud::{Markup, PreEscaped, html};
 use ptmem_base::text::printable;
 use ptmem_judge::verdict::{Level, Outcome};
 
-use super::finding::ExplainedCheck;
+use super::finding::{ExplainedCheck, of_report};
 use super::{RenderOptions, Report};
 
 pub(super) fn render(report: &dyn Report, options: &RenderOptions) -> String {
-    let findings = report.findings(options);
+    let findings = of_report(report, options);
     // By name: checks come with the worst first, and reports of two runs are compared.
     let mut suites: BTreeMap<String, Vec<&ExplainedCheck<'_>>> = BTreeMap::new();
     for finding in &findings {

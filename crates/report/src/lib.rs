@@ -15,6 +15,7 @@ pub mod json;
 mod junit;
 mod known;
 mod markdown;
+mod merged;
 mod name;
 mod options;
 mod picture;

@@ -51,6 +51,8 @@ pub struct RenderOptions {
     pub device_memory: Option<DeviceMemory>,
     /// Of Markdown.
     pub markdown: MarkdownOptions,
+    /// The gate whose report it is, in formats whose titles stand alone.
+    pub gate: Option<String>,
     /// The run of continuous integration that makes the report.
     pub run: Option<CiRun>,
     /// The approval of the growth, where it was approved.
@@ -88,6 +90,11 @@ impl RenderOptions {
         let run = self.run.as_ref()?;
         let is_in_checkout = self.checkout.values().any(|path| *path == place.path);
         is_in_checkout.then(|| run.line_address(&place.path, place.line))
+    }
+
+    /// The name of the gate, to precede a title.
+    pub(crate) fn scope(&self) -> String {
+        self.gate.as_ref().map(|gate| format!("{gate}: ")).unwrap_or_default()
     }
 
     /// The most stacks per device; 0 is all.

@@ -8,7 +8,8 @@ use std::io::{self, Write};
 use ptmem_compare::tree::CallFrame;
 use ptmem_judge::verdict::LimitKind;
 
-use super::finding::{CheckExplanation, ExplainedCheck, across_ranks, fingerprint};
+use super::finding::{CheckExplanation, ExplainedCheck, fingerprint};
+use super::merged::across_ranks;
 use super::place::Place;
 use super::run::escaped_path;
 use super::{RenderOptions, Report};
@@ -24,7 +25,7 @@ const MOST_RESULTS: usize = 5_000;
 const ROOT: &str = "SRCROOT";
 
 pub(super) fn write(report: &dyn Report, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
-    let mut findings = across_ranks(report.findings(options));
+    let mut findings = across_ranks(report, options);
     findings.retain(ExplainedCheck::is_bad);
     findings.truncate(MOST_RESULTS);
     json::write(&Log(&findings, options), out)

@@ -1,5 +1,6 @@
 //! What a CI job shows, as files in one folder: the report, the comment, annotations, outputs, pages. The job only copies them.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -141,7 +142,9 @@ impl CiFolder {
         view: &ViewArguments,
     ) -> Result<()> {
         let mut texts = RunTexts::default();
-        for result in results {
+        let mut worst_first: Vec<_> = results.iter().collect();
+        worst_first.sort_by_key(|result| Reverse((result.fails(), result.verdict)));
+        for result in worst_first {
             let mut options = result.options.clone();
             view.prepare_for(&FORMATS, place, result.report, &mut options);
             self.add(result, results.len(), &options, &mut texts)?;

@@ -156,7 +156,7 @@ impl SingleGate {
             headline,
             is_approved: approval.is_some(),
             quoted: &self.quoted,
-            options: RenderOptions { approval: approval.cloned(), ..options.clone() },
+            options: RenderOptions { gate: self.name.clone(), approval: approval.cloned(), ..options.clone() },
         }
     }
 }

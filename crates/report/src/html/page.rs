@@ -46,7 +46,7 @@ pub(super) fn page(view: &View, options: &RenderOptions) -> io::Result<Markup> {
                 meta name="color-scheme" content="light dark";
                 meta name="generator" content=(concat!("ptmem ", env!("CARGO_PKG_VERSION")));
                 link rel="icon" href="data:,";
-                title { (title(view)) }
+                title { (title(view, options)) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
@@ -84,10 +84,11 @@ fn digest(text: &str) -> String {
     format!("sha256-{}", BASE64.encode(&Sha256::digest(text.as_bytes())))
 }
 
-fn title(view: &View) -> String {
+fn title(view: &View, options: &RenderOptions) -> String {
+    let scope = name(&options.scope());
     match &view.headline {
-        Some(headline) => format!("{}: {}", headline.verdict.word(), name(&headline.sentence)),
-        None => view.failure.as_deref().map_or("GPU memory".to_owned(), name),
+        Some(headline) => format!("{}: {scope}{}", headline.verdict.word(), name(&headline.sentence)),
+        None => format!("{scope}{}", view.failure.as_deref().map_or("GPU memory".to_owned(), name)),
     }
 }
 

@@ -16,12 +16,12 @@ pub(super) fn headline(view: &View, options: &RenderOptions) -> Markup {
             Some(headline) => {
                 h1 class=(verdict_class(headline.verdict, view.is_gated)) {
                     span.verdict { (headline.verdict.word()) }
-                    " " (name(&headline.sentence))
+                    " " (name(&options.scope())) (name(&headline.sentence))
                 }
                 @for detail in &headline.details { p.cause { (with_code(&capitalized(detail))) } }
             }
             None => {
-                h1 { "GPU memory of " code { (name(view.first_path())) } }
+                h1 { (name(&options.scope())) "GPU memory of " code { (name(view.first_path())) } }
                 @if let Some(failure) = &view.failure { p.failure { (name(failure)) } }
             }
         }

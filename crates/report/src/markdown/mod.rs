@@ -143,7 +143,8 @@ fn chart_of_worst(page: &mut MarkdownPage, view: &View) {
 
 fn heading(page: &mut MarkdownPage, view: &View, options: &RenderOptions) {
     let Some(headline) = &view.headline else {
-        page.add(&format!("### GPU memory of {}\n", code(cut(view.first_path(), LONGEST_PATH))));
+        let scope = prose(&options.scope());
+        page.add(&format!("### {scope}GPU memory of {}\n", code(cut(view.first_path(), LONGEST_PATH))));
         return;
     };
     let icon = match headline.verdict {
@@ -152,7 +153,7 @@ fn heading(page: &mut MarkdownPage, view: &View, options: &RenderOptions) {
         Verdict::Regression => "❌",
         Verdict::Inconclusive => "⚠️",
     };
-    let sentence = prose(&headline.sentence);
+    let sentence = prose(&format!("{}{}", options.scope(), headline.sentence));
     let sentence = cut(&sentence, LONGEST_SENTENCE);
     let key = options.markdown.comment_key.as_ref().filter(|key| *key != DEFAULT_KEY);
     let key = key.map(|key| format!(" {}", code(key))).unwrap_or_default();
