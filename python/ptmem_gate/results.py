@@ -375,7 +375,7 @@ class Check:
     """The limited metric; a pattern of stacks follows 'stack:', one of phases 'phase:' or 'phase-reserved:', one of
     modules 'module:', one of private pools 'pool:'; a metric of pinned host memory 'host:'. 'imbalance' and 'ranks' are
     about all ranks together; 'oom' is memory that ran out, 'headroom' the reserved peak against the memory of the
-    device.
+    device, 'growth' a missing before.
     """
     scope: Optional[str]
     """The label of the stack, or the phase with its occurrence; null where it is about no single one."""

@@ -170,7 +170,7 @@ fn what_is_said_of_comparisons_can_be_read(thirds: Range<usize>) {
         &["--phases", "--all", "--config", HIGHEST_PHASES, "--max-growth=phase:no such=0"],
         &[],
         &limits,
-        &["--tree", "--max-growth", "0"],
+        &["--tree", "--max-growth", "0", "--max-growth", "phase=1%"],
         &["--at", "end", "--all", "--top", "0", "--min-delta", "0"],
         &["--group-by", "frames", "--max-growth", "stack:*(*=1KiB", "--strict"],
         &["--group-by", "category", "--explain", "--max-growth", "stack:nothing=0"],
