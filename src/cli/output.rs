@@ -9,7 +9,7 @@ use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::AnsiColor;
 use anyhow::{Result, anyhow, bail};
-use ptmem::report::{self, Format, Report, TableOptions, printable, wrap};
+use ptmem::report::{self, Format, Report, TableOptions, printable, without_commands, wrap};
 use terminal_size::{Height, Width, terminal_size_of};
 
 use super::args::Export;
@@ -271,7 +271,7 @@ fn print_message(word: &str, color: AnsiColor, text: &str) {
     let width = terminal_width(terminal_size_of(io::stderr())).unwrap_or(usize::MAX);
     let mut stderr = AutoStream::auto(io::stderr().lock());
     let style = color.on_default().bold();
-    let text = wrap(&printable(text), word.len() + 2, 2, width);
+    let text = without_commands(&wrap(&printable(text), word.len() + 2, 2, width));
     // An error on standard error cannot be reported anywhere.
     let _ = writeln!(stderr, "{style}{word}{style:#}: {text}");
 }

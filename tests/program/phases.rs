@@ -127,6 +127,28 @@ fn the_highest_occurrences_are_those_of_the_limited_figure() {
     assert_eq!(judge(place, [sides[1], sides[0]], &["phase-reserved:step=5%"]).0, 0);
 }
 
+/// A log of GitHub takes a line that begins with `::` for a command.
+#[test]
+fn no_name_of_a_phase_begins_a_line_with_a_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    let long = "forward of the large model in the first stage of the pipeline ::error::x";
+    for (side, mib) in [("before.pkl", 4), ("after.pkl", 8)] {
+        let events = timed(100, [event("segment_alloc", A, 32 * MIB), event("alloc", A, mib * MIB)]);
+        let phases = annotations(&[("::error::y", 50, 500), (long, 90, 400)]);
+        let segments = vec![segment(A, &[(mib * MIB, true), ((32 - mib) * MIB, false)])];
+        write(place, side, &snapshot(segments, events).with("external_annotations", phases));
+    }
+    for columns in ["40", "60", "80", "100"] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
+        command.current_dir(place).env_clear().env("COLUMNS", columns);
+        command.args(["diff", "before.pkl", "after.pkl", "--max-growth", "phase:*=5%"]);
+        let report = text(&command.output().unwrap().stdout);
+        assert!(report.contains("::error::x"), "{report}");
+        assert!(!report.lines().any(|line| line.trim_start().starts_with("::")), "{report}");
+    }
+}
+
 /// A stored before only falls, in this figure as well.
 #[test]
 fn an_update_does_not_raise_what_a_phase_reserves() {

@@ -40,6 +40,29 @@ pub fn first_line(text: &str, width: usize) -> String {
     format!("{}{ELLIPSIS}", broken.lines().next().unwrap_or_default())
 }
 
+/// The lines of a text that may have ANSI styles. In a log of GitHub, `::` at the beginning of a line would start a command:
+/// such a line then begins with a quotation mark.
+#[must_use]
+pub fn without_commands(text: &str) -> String {
+    let mut lines = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let rest = behind_styles(line);
+        lines.push_str(&line[..line.len() - rest.len()]);
+        lines.push_str(if rest.starts_with("::") { "'" } else { "" });
+        lines.push_str(rest);
+    }
+    lines
+}
+
+/// A line from its first character that is shown.
+fn behind_styles(line: &str) -> &str {
+    let mut rest = line.trim_start();
+    while let Some((_, behind)) = rest.strip_prefix('\u{1b}').and_then(|style| style.split_once('m')) {
+        rest = behind.trim_start();
+    }
+    rest
+}
+
 /// Ends a line that is not the whole text.
 const ELLIPSIS: &str = " …";
 
@@ -141,6 +164,13 @@ pub fn fill(items: impl Iterator<Item = String>, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_line_begins_a_command_of_a_log() {
+        let wrapped = wrap("forward ::error::x", 0, 2, 12);
+        assert_eq!(without_commands(&wrapped), "forward\n  '::error::x");
+        assert_eq!(without_commands("\u{1b}[1m ::a\u{1b}[0m\na ::b\n"), "\u{1b}[1m '::a\u{1b}[0m\na ::b\n");
+    }
 
     #[test]
     fn texts_break_at_spaces_only() {

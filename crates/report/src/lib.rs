@@ -33,7 +33,7 @@ pub mod view;
 use std::fmt;
 use std::io::{self, Write};
 
-pub use ptmem_base::lines::wrap;
+pub use ptmem_base::lines::{without_commands, wrap};
 pub use ptmem_base::text::printable;
 use ptmem_judge::verdict::Verdict;
 use ptmem_trace::stack::SnapshotCode;

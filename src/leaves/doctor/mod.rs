@@ -11,7 +11,7 @@ use clap::Args;
 use ptmem::diff;
 use ptmem::leak;
 use ptmem::profile::{self, Moment};
-use ptmem::report::{printable, wrap};
+use ptmem::report::{printable, without_commands, wrap};
 use ptmem::verdict::Verdict;
 
 use crate::cli::args::{ConfigArguments, heading};
@@ -46,7 +46,7 @@ pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCo
         findings.push((Aspect::Again, again(&diff)));
     }
     let health = health(&findings);
-    output.print(&report(&findings, health, output.width().unwrap_or(usize::MAX)))?;
+    output.print(&without_commands(&report(&findings, health, output.width().unwrap_or(usize::MAX))))?;
     let verdict = match health {
         Health::Good | Health::Weak => Verdict::Pass,
         Health::Unfit => Verdict::Inconclusive,

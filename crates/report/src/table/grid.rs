@@ -9,7 +9,7 @@ use ptmem_base::text::{printable, shorten};
 use ptmem_trace::stack::More;
 
 use super::style::{DIM, of_tone};
-use super::{NARROWEST_NAME, TextRoom, frames, unmistakable};
+use super::{NARROWEST_NAME, TextRoom, frames};
 use crate::source::Excerpt;
 use crate::view::{Column, InputName, RowOfCells, Table, Value};
 
@@ -148,7 +148,7 @@ fn on_one_line(more: More) -> String {
 
 /// A name with the text that follows it.
 fn name(label: &InputName, more: &str) -> String {
-    format!("{}{more}", unmistakable(&label.text))
+    format!("{}{more}", printable(&label.text))
 }
 
 fn text(value: &Value) -> String {
@@ -189,7 +189,7 @@ mod tests {
             "     change    before  stack",
             "  +1.00 MiB  1.00 KiB  forward (a/b.py:7)",
             "             twice as large (512 B -> 1.00 KiB each)",
-            "       -1 B  1.00 KiB    '::x'",
+            "       -1 B  1.00 KiB    ::x",
         ];
         assert_eq!(lines(WIDE), wide);
         let narrow = ["     change  stack", "  +1.00 MiB  forward (a/b.py:7)"];

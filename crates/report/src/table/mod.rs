@@ -10,7 +10,7 @@ mod style;
 
 use std::fmt::{self, Write};
 
-use ptmem_base::lines::{fill, wrap};
+use ptmem_base::lines::{fill, without_commands, wrap};
 use ptmem_base::text::{count, cut, printable};
 use unicode_width::UnicodeWidthStr;
 
@@ -68,7 +68,7 @@ pub(super) fn render(view: &View, options: &RenderOptions) -> String {
     };
     // Writing to a String cannot fail.
     let _ = page.view(view);
-    page.text
+    without_commands(&page.text)
 }
 
 /// A text that grows by paragraphs.
@@ -103,12 +103,6 @@ impl LeftOutCounts {
         let cut = (cut > 0).then(|| format!("the rest of {}", count(cut, "warning", "warnings")));
         metrics.into_iter().chain(manners).chain(notes).chain(cut).collect::<Vec<_>>().join(", ")
     }
-}
-
-/// In a log of GitHub, `::` at the beginning of a line would start a command.
-fn unmistakable(text: &str) -> String {
-    let text = printable(text);
-    if text.trim_start().starts_with("::") { format!("'{text}'") } else { text }
 }
 
 impl TextPage {
@@ -180,7 +174,7 @@ impl TextPage {
         self.facts(&group.facts)?;
         for section in &group.sections {
             self.gap();
-            writeln!(self.text, "{BOLD}{}{BOLD:#}", unmistakable(&section.name))?;
+            writeln!(self.text, "{BOLD}{}{BOLD:#}", printable(&section.name))?;
             self.is_fresh = true;
             section.blocks.iter().try_for_each(|content| self.content(content))?;
         }
@@ -194,7 +188,7 @@ impl TextPage {
     fn source(&mut self, source: &SourceFile) -> fmt::Result {
         let side = source.side.map(|side| format!("{side:<8}")).unwrap_or_default();
         let amount = &source.amount;
-        let path = unmistakable(&source.path);
+        let path = printable(&source.path);
         let room = self.room(side.width() + amount.width() + 2);
         let path = wrap(&path, side.width(), side.width(), side.width().saturating_add(room));
         writeln!(self.text, "{side}{BOLD}{path}{BOLD:#}  {DIM}{amount}{DIM:#}")
