@@ -37,3 +37,18 @@ fn a_limit_on_other_memory_replaces_no_limit() {
     let maxima = ["--max", "stack=1MiB", "--max", "host:stack:*=1GiB"];
     assert_reads!(judge(place, &[&["check", "same.pkl"], &maxima[..]].concat()) => str!["1: FAIL stack backward: ReluBackward0 (aten::threshold_backward) is 2.71 MiB, allowed 1.00 MiB; 2 more checks fail"]);
 }
+
+/// Without the devices, only limits on pinned memory have anything to limit.
+#[test]
+fn limits_on_devices_and_leaks_say_that_only_pinned_memory_was_examined() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    recording(place);
+    let judge = |arguments: &[&str]| judge(place, &[arguments, &["--device", "host"]].concat());
+    assert_reads!(judge(&["diff", "same.pkl", "same.pkl", "--max-growth", "5%"]) => str!["3: INCONCLUSIVE peak: it is about devices, and only pinned host memory was examined; host:peak limits that"]);
+    assert_reads!(judge(&["diff", "same.pkl", "same.pkl", "--max-growth", "pool:x=5%"]) => str!["3: INCONCLUSIVE pool:x: it is about devices, and only pinned host memory was examined"]);
+    assert_reads!(judge(&["check", "same.pkl", "--max", "1MiB"]) => str!["3: INCONCLUSIVE peak: it is about devices, and only pinned host memory was examined; host:peak limits that"]);
+    assert_reads!(judge(&["check", "same.pkl", "--device-memory", "1GiB", "--min-headroom", "1MiB"]) => str!["3: INCONCLUSIVE headroom: it is about devices, and only pinned host memory was examined"]);
+    assert_reads!(judge(&["leak", "same.pkl"]) => str!["3: INCONCLUSIVE leak: leaks are searched on devices, and only pinned host memory was examined"]);
+    assert_reads!(judge(&["diff", "same.pkl", "same.pkl", "--max-growth", "host:peak=5%"]) => str!["0: PASS host:peak did not change, allowed 5 %"]);
+}

@@ -27,6 +27,8 @@ pub struct Search {
     pub mode: Mode,
     /// Per device that did anything.
     pub devices: Vec<DeviceLeaks>,
+    /// Whether the latest snapshot has pinned host memory, which is not searched.
+    pub has_host: bool,
     /// Notes and warnings about it.
     pub diagnostics: Vec<Diagnostic>,
     /// The reason why the only snapshot, or the latest of a series, is not of a whole run.
@@ -48,6 +50,7 @@ impl Search {
             sources: vec![latest.source.clone()],
             mode,
             devices,
+            has_host: latest.host().is_some(),
             diagnostics,
             failure: failure(latest),
             group_by: latest.options.group_by,

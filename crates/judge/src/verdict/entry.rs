@@ -21,10 +21,9 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     for growth in thresholds.growth.iter().filter(|growth| growth.target.kind.is_of_devices()) {
         let mut devices = growth.target.devices_of(diff).peekable();
         if devices.peek().is_none() {
-            judge.cannot_tell(
-                growth.check(),
-                growth.target.missing("neither side has", "neither side holds any memory"),
-            );
+            let has_host = diff.devices.iter().any(DeviceDiff::is_host);
+            let reason = growth.target.nothing("neither side has", "neither side holds any memory", has_host);
+            judge.cannot_tell(growth.check(), reason);
         }
         for device in devices {
             judge.growth(diff, device, growth, thresholds);

@@ -175,6 +175,16 @@ impl Target {
         if self.of_host { format!("{without} pinned host memory: {HOW_TO_PIN}") } else { of_device.to_owned() }
     }
 
+    /// The reason why nothing is there that it is about: `otherwise` for devices, unless pinned host memory was examined.
+    pub(super) fn nothing(&self, without: &str, otherwise: &str, has_host: bool) -> String {
+        if self.of_host || !has_host {
+            return self.missing(without, otherwise);
+        }
+        let own = format!("; host:{} limits that", self.name());
+        let own = if self.kind.is_of_host_too() { &*own } else { "" };
+        format!("it is about devices, and only pinned host memory was examined{own}")
+    }
+
     /// Whether it is about memory at the peak.
     fn is_at_peak(&self) -> bool {
         match self.kind {

@@ -141,10 +141,10 @@ pub fn judge_leaks(search: &Search, limits: impl Into<LeakLimits>, strict: bool)
     }
     if search.devices.is_empty() {
         let has_history = search.sources.iter().any(|source| source.kind != InputKind::Numbers);
-        let reason = if has_history {
-            "nothing is recorded and nothing is held"
-        } else {
-            "figures without a history have no steps"
+        let reason = match has_history {
+            true if search.has_host => "leaks are searched on devices, and only pinned host memory was examined",
+            true => "nothing is recorded and nothing is held",
+            false => "figures without a history have no steps",
         };
         let check = check(None, search.mode.noun(), limits.allocated);
         judge.checks.push(Check { reason: Some(reason.to_owned()), ..check });

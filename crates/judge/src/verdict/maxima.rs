@@ -54,7 +54,7 @@ impl Judge {
         let all = (devices, missing);
         for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target.kind != LimitKind::Imbalance) {
             let (devices, missing) = &concerned(&maximum.target, all);
-            self.without_device(&maximum.check(), devices, missing);
+            self.without_device(&limited, &maximum.check(), devices, missing);
             for device in devices {
                 let check = Check { device: Some(device.device), ..maximum.check() };
                 match maximum.target.kind {
@@ -88,7 +88,8 @@ impl Judge {
         }
         if let Some(headroom) = thresholds.headroom {
             let (devices, missing) = concerned(&LimitKind::Headroom.into(), all);
-            self.without_device(&headroom.check(headroom.memory.budget(None, DeviceId::FIRST)), &devices, &missing);
+            let check = headroom.check(headroom.memory.budget(None, DeviceId::FIRST));
+            self.without_device(&limited, &check, &devices, &missing);
             for device in devices {
                 self.headroom(&limited, device, headroom);
             }
@@ -96,9 +97,17 @@ impl Judge {
     }
 
     /// Adds an inconclusive check of a limit for each device that is missing, or where there is none at all.
-    fn without_device(&mut self, check: &Check, devices: &[&DeviceProfile], missing: &[Option<DeviceId>]) {
+    fn without_device(
+        &mut self,
+        limited: &Limited<'_>,
+        check: &Check,
+        devices: &[&DeviceProfile],
+        missing: &[Option<DeviceId>],
+    ) {
         if devices.is_empty() && missing.is_empty() {
-            let reason = check.of.missing("the snapshot has no", "the snapshot holds no memory on any device");
+            let has_host = limited.profile.host().is_some();
+            let no_memory = "the snapshot holds no memory on any device";
+            let reason = check.of.nothing("the snapshot has no", no_memory, has_host);
             self.cannot_tell(check.clone(), reason);
         }
         for &device in missing {
