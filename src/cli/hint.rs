@@ -104,10 +104,10 @@ fn further_file(found: &str, arguments: &[OsString]) -> Option<String> {
 /// The commands that have an option which this one lacks.
 fn of_other_commands(found: &str) -> Option<String> {
     let name = found.split('=').next().unwrap_or(found);
+    let long = name.strip_prefix("--")?;
     let all = Arguments::command();
     let commands = all.get_subcommands().filter(|command| !command.is_hide_set());
-    let having =
-        commands.filter(|command| command.get_arguments().any(|option| option.get_long() == name.strip_prefix("--")));
+    let having = commands.filter(|command| command.get_arguments().any(|option| option.get_long() == Some(long)));
     let names: Vec<String> = having.map(|command| format!("'ptmem {}'", command.get_name())).collect();
     let (last, others) = names.split_last()?;
     let others = if others.is_empty() { String::new() } else { format!("{} and ", others.join(", ")) };
@@ -172,6 +172,9 @@ mod tests {
         let words = ["ptmem", "diff", "a", "b", "--allow-raise"].map(OsString::from);
         let error = Arguments::try_parse_from(&words).expect_err("no such option");
         assert_eq!(hint(&error, &words), Some("--allow-raise is an option of 'ptmem gate'".to_owned()));
+        let negative = ["ptmem", "diff", "a", "b", "--top", "-1"].map(OsString::from);
+        let error = Arguments::try_parse_from(&negative).expect_err("no such option");
+        assert_eq!(hint(&error, &negative), None);
     }
 
     #[cfg(feature = "simulate")]
