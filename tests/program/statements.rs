@@ -4,9 +4,10 @@ use std::fs;
 
 use tempfile::TempDir;
 
+use crate::support::fixtures;
 use crate::support::history::{A, KIB, MIB, event, file, free, segment, snapshot};
 use crate::support::pickle::{self, Value};
-use crate::support::tool::{judged, ptmem, text};
+use crate::support::tool::{judged, ptmem, text, verdict};
 
 /// An operator of `forward`, called at a line.
 fn called(operator: &str, line: u64) -> Value {
@@ -169,5 +170,13 @@ fn the_change_that_explains_most_of_a_growth_comes_first() {
     assert!(all.contains("blocks on average 3.75 times as large, 1.5 times as many"), "{all}");
     // The last line names what grew most.
     let line = ptmem(folder.path(), &["diff", "before.pkl", "after.pkl", "--max-growth", "5%"]);
-    assert_reads!(judged(crate::support::tool::verdict(&line)) => str!["1: FAIL peak grew 37.00 MiB (+462.5 %), allowed 5 %, most by forward (net.py:3) aten::relu (+37.00 MiB)"]);
+    assert_reads!(judged(verdict(&line)) => str!["1: FAIL peak grew 37.00 MiB (+462.5 %), allowed 5 %, most by forward (net.py:3) aten::relu (+37.00 MiB)"]);
+}
+
+#[test]
+fn a_figure_that_reads_like_its_limit_says_by_how_much_it_is_beyond() {
+    let judge = |arguments: &[&str]| judged(verdict(&ptmem(&fixtures::folder(), arguments)));
+    assert_reads!(judge(&["leak", "drip.pkl", "--max-leak", "4095B"]) => str!["1: FAIL train_step (train.py:32) aten::stack leaks 4.00 KiB per step, in 18 of 18 steps, allowed 4.00 KiB per step, 1 B too much"]);
+    let headroom = ["check", "after.pkl", "--device-memory", "400MiB", "--min-headroom", "27262977B"];
+    assert_reads!(judge(&headroom) => str!["1: FAIL headroom is 26.00 MiB: 374.00 MiB of 400.00 MiB reserved at the peak, overhead unknown, at least 26.00 MiB must be left, 1 B too little"]);
 }

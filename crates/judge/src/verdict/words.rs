@@ -164,7 +164,9 @@ impl Judgement {
             let states_limit = matches!(check.kind(), LimitKind::OutOfMemory | LimitKind::Headroom);
             let tells_limit = !states_limit && (check.outcome == Outcome::Exceeded || check.row.is_some());
             let allowed = if tells_limit { format!(", allowed {}", check.limit.text) } else { String::new() };
-            return format!("{device}{words}{allowed}");
+            let is_compared = matches!(check.kind(), LimitKind::Leaks | LimitKind::Headroom);
+            let beyond = beyond(check).filter(|_| is_compared).unwrap_or_default();
+            return format!("{device}{words}{allowed}{beyond}");
         }
         let mut text = match (check.limit.is_absolute, check.figures.after, check.figures.delta) {
             (true, Some(after), _) => {
@@ -182,13 +184,7 @@ impl Judgement {
                 format!("{device}no {} {verb} by more than {}", all(check), check.limit.text)
             }
         };
-        // Rounded, the figure and its limit may read the same.
-        let measured = check.measured().map(i128::unsigned_abs);
-        if let (Outcome::Exceeded, Some(measured), Some(allowed)) = (check.outcome, measured, check.limit.allowed)
-            && Size(saturated(measured)).to_string() == Size(saturated(allowed)).to_string()
-        {
-            text.push_str(&format!(", {} B too much", measured.saturating_sub(allowed)));
-        }
+        text.push_str(&beyond(check).unwrap_or_default());
         if check.is_improvement() {
             text.push_str(": update the before");
         }
@@ -197,6 +193,17 @@ impl Judgement {
         }
         text
     }
+}
+
+/// The bytes beyond the limit, where the figure and its limit read the same because they are rounded.
+fn beyond(check: &Check) -> Option<String> {
+    let measured = check.measured()?.unsigned_abs();
+    let allowed = check.limit.allowed.filter(|_| check.outcome == Outcome::Exceeded)?;
+    let reads_the_same = Size(saturated(measured)).to_string() == Size(saturated(allowed)).to_string();
+    // Headroom is what is left of the memory.
+    let direction = if check.kind() == LimitKind::Headroom { "too little" } else { "too much" };
+    let beyond = measured.checked_sub(allowed).filter(|bytes| *bytes > 0 && reads_the_same)?;
+    Some(format!(", {beyond} B {direction}"))
 }
 
 /// All that a check without a subject of its own is about.
