@@ -223,6 +223,13 @@ fn occurrences_are_compared_by_number_or_by_their_highest() {
     assert_eq!(judge_diff(&later, &thresholds(&["phase:a=0"])).verdict, Verdict::Pass);
     let none = compare(PhaseOptions { skip_first: 3, ..wanted });
     assert_eq!(judge_diff(&none, &thresholds(&["phase:a=0"])).verdict, Verdict::Inconclusive);
+    let none = compare(PhaseOptions { skip_first: 4, ..wanted });
+    for (limit, name) in [("phase:a=0", "phase:a"), ("phase=0", "phase")] {
+        let told = format!("INCONCLUSIVE {name}: all occurrences are among the first, which skip-first leaves out");
+        assert_eq!(judge_diff(&none, &thresholds(&[limit])).headline().to_string(), told);
+    }
+    let beside = judge_diff(&none, &thresholds(&["5%", "phase=0"]));
+    assert!(beside.diagnostics.iter().any(|d| d.message.ends_with("which skip-first leaves out")), "{beside:?}");
 }
 
 #[test]

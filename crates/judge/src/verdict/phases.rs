@@ -122,6 +122,16 @@ impl GrowthLimit {
     }
 }
 
+impl Target {
+    /// Whether a side has phases that it is about, also if their first occurrences are left out.
+    fn has_phases(&self, diff: &Diff) -> bool {
+        let sides = self.devices_of(diff).map(|device| diff.sides_of(device));
+        let devices = sides.flat_map(|Sides { before, after }| before.into_iter().chain(after));
+        let mut phases = devices.flat_map(|device| &device.phases.all);
+        phases.any(|phase| self.pattern.as_ref().map_or(phase.is_outermost, |pattern| pattern.matches(&phase.name)))
+    }
+}
+
 /// The side that lacks a phase.
 fn lacking(row: &PhaseRow) -> Side {
     if row.peak.before.is_none() { Side::Before } else { Side::After }
@@ -130,6 +140,9 @@ fn lacking(row: &PhaseRow) -> Side {
 /// Why there may be no evaluation.
 const NO_EVALUATION: &str = "; evaluation is told by lines that call modules from which no backward pass follows, other than those \
                              of training";
+
+/// Why there may be phases, but none to compare.
+const SKIPPED: &str = "all occurrences are among the first, which skip-first leaves out";
 
 /// The longest name of a phase in a remark, in characters.
 const LONGEST_NAME: usize = 60;
@@ -203,13 +216,19 @@ impl Judge {
             return;
         }
         let is_empty = !rows.clone().any(|row| pattern.is_some() || row.is_outermost);
+        let is_skipped = growth.target.has_phases(diff);
         let reason = match pattern {
             None if thresholds.growth.iter().any(|other| growth.leaves_to(other)) => {
-                let why = if is_empty { "neither side has any phases" } else { "no phase is on both sides" };
+                let why = match is_empty {
+                    true if is_skipped => SKIPPED,
+                    true => "neither side has any phases",
+                    false => "no phase is on both sides",
+                };
                 let message = format!("the limit {}={} checks nothing: {why}", growth.target.name(), growth.limit);
                 return self.diagnostics.push(Diagnostic::new(Code::LimitNotChecked, None, message));
             }
             Some(pattern) if rows.clone().any(|row| pattern.matches(&row.name)) => return,
+            _ if is_skipped && (is_empty || pattern.is_some()) => SKIPPED.to_owned(),
             _ if is_empty && growth.target.of_host => {
                 "no phase of either side has events of pinned host memory".to_owned()
             }
