@@ -21,4 +21,16 @@ fn growth_of_the_host_is_accepted_by_its_own_name_only() {
         let output = ptmem(folder.path(), &["diff", &before, &after, "--max-growth", limit]);
         assert_eq!(output.status.code(), Some(code), "{subject} {limit}: {}", text(&output.stdout));
     }
+    // Line 129 allocates on the host alone, line 130 on the device.
+    for (subject, is_unused) in [
+        ("metric = \"host:stack:*:129)*\"", false),
+        ("metric = \"host:stack:*:130)*\"", true),
+        ("pattern = \"*:129)*\"", true),
+        ("pattern = \"*:130)*\"", false),
+    ] {
+        let entry = format!("[[accept]]\n{subject}\nbytes = \"64MiB\"\nreason = \"x\"\nexpires = 9999-12-31\n");
+        fs::write(folder.path().join("ptmem.toml"), entry).unwrap();
+        let report = text(&ptmem(folder.path(), &["diff", &before, &after]).stdout);
+        assert_eq!(report.contains("warning[unused-rule]"), is_unused, "{subject}: {report}");
+    }
 }

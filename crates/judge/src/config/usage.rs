@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::pattern::Pattern;
-use ptmem_compare::diff::Diff;
+use ptmem_compare::diff::{DeviceDiff, Diff};
 
 use super::Config;
 use crate::verdict::{AcceptedBy, LimitKind, NamedThing, Target, names};
@@ -13,7 +13,11 @@ use crate::verdict::{AcceptedBy, LimitKind, NamedThing, Target, names};
 /// A kind of names that patterns are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Noun {
-    Thing(NamedThing),
+    /// Of devices, or of pinned host memory.
+    Thing {
+        thing: NamedThing,
+        of_host: bool,
+    },
     Path,
 }
 
@@ -21,24 +25,23 @@ impl Noun {
     /// The word for it in messages.
     fn name(self) -> &'static str {
         match self {
-            Self::Thing(thing) => thing.noun(),
+            Self::Thing { thing, .. } => thing.noun(),
             Self::Path => "path",
         }
     }
 
     /// The names of a comparison.
     fn names(self, diff: &Diff) -> BTreeSet<String> {
-        let devices = diff.devices.iter();
         match self {
-            Self::Thing(NamedThing::Stack) => {
-                devices.flat_map(|device| &device.rows).map(|row| row.label.clone()).collect()
+            Self::Thing { thing: NamedThing::Stack, of_host } => {
+                devices(diff, of_host).flat_map(|device| &device.rows).map(|row| row.label.clone()).collect()
             }
-            Self::Thing(NamedThing::Phase) => {
-                devices.flat_map(|device| &device.phases).map(|row| row.name.to_string()).collect()
+            Self::Thing { thing: NamedThing::Phase, of_host } => {
+                devices(diff, of_host).flat_map(|device| &device.phases).map(|row| row.name.to_string()).collect()
             }
-            Self::Thing(NamedThing::Module) => names_of(LimitKind::Modules, diff).collect(),
+            Self::Thing { thing: NamedThing::Module, .. } => names_of(LimitKind::Modules, diff).collect(),
             // The function alone names a pool, too.
-            Self::Thing(NamedThing::Pool) => {
+            Self::Thing { thing: NamedThing::Pool, .. } => {
                 let functions =
                     names_of(LimitKind::Pools, diff).filter_map(|name| Some(name.split_once(" (")?.0.to_owned()));
                 names_of(LimitKind::Pools, diff).chain(functions).collect()
@@ -50,6 +53,11 @@ impl Noun {
             }
         }
     }
+}
+
+/// The devices of a comparison, or its pinned host memory.
+fn devices(diff: &Diff, of_host: bool) -> impl Iterator<Item = &DeviceDiff> {
+    diff.devices.iter().filter(move |device| device.is_host() == of_host)
 }
 
 /// The names of both sides.
@@ -70,11 +78,11 @@ impl Rule<'_> {
     fn is_used(&self, diff: &Diff, names: &BTreeSet<String>) -> bool {
         match self.noun {
             // A stack has other names beside its label.
-            Noun::Thing(NamedThing::Stack) => {
-                let mut rows = diff.devices.iter().flat_map(|device| &device.rows);
+            Noun::Thing { thing: NamedThing::Stack, of_host } => {
+                let mut rows = devices(diff, of_host).flat_map(|device| &device.rows);
                 rows.any(|row| row.naming(self.pattern).is_some())
             }
-            Noun::Thing(NamedThing::Phase | NamedThing::Module | NamedThing::Pool) | Noun::Path => {
+            Noun::Thing { thing: NamedThing::Phase | NamedThing::Module | NamedThing::Pool, .. } | Noun::Path => {
                 names.iter().any(|name| self.pattern.matches(name))
             }
         }
@@ -84,10 +92,10 @@ impl Rule<'_> {
 /// The patterns of a configuration, but those of categories.
 fn rules(config: &Config) -> Vec<Rule<'_>> {
     let subjects = config.accepted.iter().flat_map(|accepted| &accepted.subjects);
-    let accepted = subjects.filter_map(|Target { kind, pattern, .. }| {
+    let accepted = subjects.filter_map(|&Target { of_host, kind, ref pattern }| {
         let AcceptedBy::Name(thing) = kind.accepted_by() else { return None };
-        let key = format!("[[accept]] {}", thing.key());
-        Some(Rule { key: key.into(), pattern: pattern.as_ref()?, noun: Noun::Thing(thing) })
+        let key = format!("[[accept]] {}", if of_host { "metric" } else { thing.key() });
+        Some(Rule { key: key.into(), pattern: pattern.as_ref()?, noun: Noun::Thing { thing, of_host } })
     });
     let own = config.rules.own.iter().map(|pattern| Rule { key: "own".into(), pattern, noun: Noun::Path });
     let foreign = config.rules.foreign.iter().map(|pattern| Rule { key: "foreign".into(), pattern, noun: Noun::Path });
@@ -163,7 +171,7 @@ mod tests {
         usage.rules.remove(1);
         usage.has_names = true;
         usage.names = [(
-            Noun::Thing(NamedThing::Stack),
+            Noun::Thing { thing: NamedThing::Stack, of_host: false },
             ["attention (model.py:7)", "mlp (model.py:9)"].map(str::to_owned).into(),
         )]
         .into();
