@@ -195,10 +195,10 @@ fn subject(comparison: &Comparison, check: &Check, is_wide: bool) -> Option<(Acc
     })
 }
 
-/// A string as JSON and TOML both write it.
+/// A string as JSON and TOML both write it, without the `##[` that a log of GitHub takes for a command.
 fn quoted(text: &str) -> String {
     // Writing to memory cannot fail.
-    ptmem_base::json_writer::line(&text).unwrap_or_default()
+    ptmem_base::json_writer::line(&text).unwrap_or_default().replace("##[", "##\\u005b")
 }
 
 /// The bytes beyond the limit on growth, or shrinkage, of a check that fails.
@@ -228,5 +228,7 @@ mod tests {
     #[test]
     fn subjects_are_literal_patterns_in_quotes() {
         assert_eq!(quoted(&Pattern::literal("f (a\\b.py) [3]")), "\"f (a\\\\b.py) [3]\"");
+        // Reports print it as it is.
+        assert_eq!(quoted("f ##[error]"), printable("\"f ##\\u005berror]\""));
     }
 }
