@@ -175,6 +175,10 @@ fn the_peak_of_a_state_is_not_known() {
     assert_eq!((&figures[1]["peak"], &figures[1]["reserved"]), (&Value::Null, &Value::Null), "{figures:#}");
     assert!(figures[1]["end"].is_u64(), "{figures:#}");
     assert_eq!(report["devices"][0]["steps"][0]["delta"].as_i64(), Some(56_415_232));
+    for (file, title) in [("0.json", "largest stacks at the peak\n"), ("1.json", "largest stacks\n")] {
+        let table = succeed(place.path(), &["history", file]);
+        assert!(table.contains(&format!("\n  {title}")), "{table}");
+    }
 }
 
 #[test]

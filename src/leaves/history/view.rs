@@ -188,7 +188,9 @@ fn stacks(history: &History, device: &DeviceHistory, options: &RenderOptions) ->
     );
     let [first, highest, latest] = [figure("first"), figure("highest").spare(), figure("latest")];
     let heads = [first, highest, latest, figure("change").main(), words(history.group_by.noun())];
-    Table::new(heads, rows).titled("largest stacks at the peak")
+    // Without a history, stacks hold what they do at the dump.
+    let knows_peaks = device.figures.iter().flatten().all(|figures| figures.peak.is_some());
+    Table::new(heads, rows).titled(if knows_peaks { "largest stacks at the peak" } else { "largest stacks" })
 }
 
 /// A row of stacks that held these bytes in each of the profiles.
