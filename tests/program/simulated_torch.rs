@@ -560,6 +560,24 @@ assert compiled(torch.arange(6.0, device='cuda').reshape(2, 3))[1] == [[0, 1, 2]
     assert!(!stderr.contains("Dynamo does not know how to trace"), "{stderr}");
 }
 
+/// The profiler reads a local variable of the function that calls modules.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_program_whose_profiler_records_stacks_is_recorded() {
+    let profiled = "from torch.profiler import profile\nwith profile(with_stack=True):\n    train(2)\n";
+    let by_package = "import ptmem_gate\nfrom torch.profiler import profile\n\
+                      with ptmem_gate.record('out.pkl'), profile(with_stack=True):\n    train(2)\n";
+    for (program, options) in [(profiled, &["--record", "out.pkl"][..]), (by_package, &[])] {
+        let place = TempDir::new().unwrap();
+        fs::write(place.path().join("script.py"), format!("{TRAIN}\n{program}")).unwrap();
+        let mut command = Command::new(PTMEM);
+        command.current_dir(place.path()).arg("simulate").args(options).arg("--").arg(python()).arg("script.py");
+        let output = command.env("PYTHONPATH", concat!(env!("CARGO_MANIFEST_DIR"), "/python")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(figures_of(place.path(), "out.pkl")["allocated"]["peak"].as_u64().unwrap() > 0);
+    }
+}
+
 /// Without the variables that torchrun sets, as `mp.spawn` and Lightning start ranks.
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]

@@ -58,13 +58,15 @@ class OutermostCalls:
         thread, note = self._thread, self._note
         is_compiling = getattr(getattr(self._torch, "compiler", None), "is_compiling", _never)
 
-        def call_and_note(module: Any, *arguments: Any, **options: Any) -> Any:
+        # PyTorch's profiler reads the local variable `self` of this function, and fails if there is none.
+        # https://github.com/pytorch/pytorch/blob/main/torch/csrc/autograd/profiler_python.cpp
+        def call_and_note(self: Any, *arguments: Any, **options: Any) -> Any:
             if is_compiling() or thread.is_inside:
-                return call(module, *arguments, **options)
-            note(module)
+                return call(self, *arguments, **options)
+            note(self)
             thread.is_inside = True
             try:
-                return call(module, *arguments, **options)
+                return call(self, *arguments, **options)
             finally:
                 thread.is_inside = False
 
