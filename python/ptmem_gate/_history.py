@@ -8,6 +8,7 @@ from typing import Any, Callable, Literal, Optional
 
 from ._facts import (
     Facts,
+    HeldHistory,
     Peaks,
     allocations_of_devices,
     collected,
@@ -60,6 +61,8 @@ class History:
         self.is_on = False
         #: Whether it goes on after a snapshot was written.
         self.goes_on = False
+        #: Keeps the program from turning it on and off meanwhile.
+        self._held = HeldHistory(torch)
         #: What turns it off: PyTorch 2.0 takes a truth, later releases take None.
         self._off: Optional[bool] = None
         #: The facts about the run in the snapshot.
@@ -83,7 +86,8 @@ class History:
         """Drops the recorded events, and continues recording. Blocks keep the stacks of their allocation."""
         record = gpu_of(self.torch).memory._record_memory_history
         self.facts.torch = self.torch
-        with collected():
+        self._held.hold()
+        with collected(), self._held.opened():
             options: dict[str, Any] = {"max_entries": self.max_entries, "stacks": self._frames(), "clear_history": True}
             try:
                 record(**options, record_pinned_host_memory=True)  # PyTorch 2.14 and later
@@ -118,8 +122,10 @@ class History:
         """Turns it off, which drops the recorded events."""
         self.facts.stop()
         if self.is_on and not self.was_on:
-            gpu_of(self.torch).memory._record_memory_history(self._off)
+            with self._held.opened():
+                gpu_of(self.torch).memory._record_memory_history(self._off)
             self.is_on = False
+        self._held.release()
 
     def write(self, path: str, ending: str = "whole", message: str = "") -> Optional[str]:
         """Writes the snapshot with the facts about the run; returns what is missing, if anything."""

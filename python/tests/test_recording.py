@@ -45,6 +45,17 @@ def test_all_that_runs_inside_is_recorded(any_torch: FakeTorch, tmp_path: Path) 
     assert any_torch.calls[-4:] == ["dump", "off", "dump", "dump"]
 
 
+def test_the_program_itself_cannot_turn_the_history_off_meanwhile(any_torch: FakeTorch, tmp_path: Path) -> None:
+    calls: list[object] = []
+    core: Any = sys.modules["torch"]._C
+    core._cuda_record_memory_history = calls.append
+    with record(tmp_path / "all.pkl"):
+        core._cuda_record_memory_history(None)
+    assert calls == []
+    core._cuda_record_memory_history("all")
+    assert calls == ["all"]
+
+
 class Block:
     """A tensor in a reference cycle, which is freed when the garbage collector finds it."""
 

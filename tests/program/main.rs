@@ -46,6 +46,7 @@ mod pinned;
 mod pip;
 mod ranks;
 mod recorded;
+mod recorded_programs;
 mod repeatable;
 mod series;
 mod settings;

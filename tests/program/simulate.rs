@@ -481,6 +481,7 @@ memory = types.SimpleNamespace(_record_memory_history=lambda **options: calls.ap
 recorder = sitecustomize.Recorder.__new__(sitecustomize.Recorder)
 recorder.torch = types.SimpleNamespace(cuda=types.SimpleNamespace(memory=memory))
 recorder.peaks = recorder.unnamed = None
+recorder.history = __import__("ptmem_simulate_facts").HeldHistory(recorder.torch)
 recorder.tools = types.SimpleNamespace(lack_of_cpp_names=lambda torch: sys.argv[1])
 recorder.turn_on()
 print(*calls)

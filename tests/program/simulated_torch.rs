@@ -450,7 +450,7 @@ fn memory_that_runs_out_before_the_steps_to_record_is_recorded() {
 }
 
 /// Runs a script on simulated GPUs in a folder of its own, and records it.
-fn record_script(python: &Path, place: &Path, script: &str, record: &str) -> Output {
+pub(crate) fn record_script(python: &Path, place: &Path, script: &str, record: &str) -> Output {
     fs::write(place.join("script.py"), script).unwrap();
     let mut command = Command::new(PTMEM);
     command.current_dir(place).args(["simulate", "--memory", "4GiB", "--gpus", "2", "--record", record, "--"]);
@@ -458,12 +458,12 @@ fn record_script(python: &Path, place: &Path, script: &str, record: &str) -> Out
 }
 
 /// What the recorder said of a run.
-fn figures_of(place: &Path, name: &str) -> serde_json::Value {
+pub(crate) fn figures_of(place: &Path, name: &str) -> serde_json::Value {
     figures(&place.join(name), &[])
 }
 
 /// Steps of a small model, of which the argument of `train` is the number.
-const TRAIN: &str = "
+pub(crate) const TRAIN: &str = "
 import torch
 
 def train(steps):

@@ -330,6 +330,55 @@ class Peaks:
         return found
 
 
+class HeldHistory:
+    """The allocator's history, which only the recorder turns on and off between hold() and release().
+
+    A program that does so itself would drop what was recorded. Its snapshots have the history of the recorder.
+    """
+
+    #: Functions of PyTorch's binary that turn it on and off.
+    SWITCHES = (
+        "_cuda_record_memory_history",
+        "_cuda_record_memory_history_legacy",
+        "_cuda_recordMemoryHistory",  # PyTorch 2.0
+        "_xpu_recordMemoryHistory",
+    )
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._is_own = False
+        #: For each switch, PyTorch's function and the one in its place.
+        self._replaced: dict[str, tuple[Any, Any]] = {}
+
+    def hold(self) -> None:
+        for name in self.SWITCHES:
+            if hasattr(self._torch._C, name) and name not in self._replaced:
+                self._replace(name, getattr(self._torch._C, name))
+
+    def _replace(self, name: str, switch: Callable[..., Any]) -> None:
+        def switch_for_recorder(*arguments: Any, **options: Any) -> Any:
+            return switch(*arguments, **options) if self._is_own else None
+
+        self._replaced[name] = (switch, switch_for_recorder)
+        setattr(self._torch._C, name, switch_for_recorder)
+
+    def release(self) -> None:
+        """Restores PyTorch's functions, unless others have replaced them since."""
+        for name, (switch, own) in self._replaced.items():
+            if getattr(self._torch._C, name) is own:
+                setattr(self._torch._C, name, switch)
+        self._replaced.clear()
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """Lets the recorder turn it on and off."""
+        self._is_own = True
+        try:
+            yield
+        finally:
+            self._is_own = False
+
+
 def stats_of_devices(torch: Any) -> Iterator[tuple[int, Any]]:
     """The statistics of each device in use."""
     memory_stats = native(torch, "memoryStats")

@@ -239,6 +239,7 @@ class Recorder:
         self.tools = facts
         #: In place of a history, where the file is for the counters alone.
         self.peaks = facts.Peaks(torch) if facts.holds_figures(path) else None
+        self.history = facts.HeldHistory(torch)
         self.facts = facts.Facts("ptmem simulate", (self.first, self.last) if first else None)
         self.facts.torch = torch
         self.facts.ran = what_ran()
@@ -247,6 +248,7 @@ class Recorder:
 
             self.facts.calls = outermost.OutermostCalls(facts.allocations_of_devices)
             self.facts.calls.install(torch)
+            self.history.hold()
         self.exit = Exit()
         self.process = None
         self.began = None
@@ -339,7 +341,8 @@ class Recorder:
         )
         for arguments, options in ways:
             try:
-                return self.torch.cuda.memory._record_memory_history(*arguments, **options)
+                with self.history.opened():
+                    return self.torch.cuda.memory._record_memory_history(*arguments, **options)
             except TypeError:
                 continue
         return None
@@ -355,7 +358,8 @@ class Recorder:
 
     def turn_off(self):
         if self.peaks is None:
-            self.torch.cuda.memory._record_memory_history(None)
+            with self.history.opened():
+                self.torch.cuda.memory._record_memory_history(None)
 
     def count(self, optimizer, *_):
         """Counts the steps of the first optimizer that steps on a device: before, a program may train on the host."""
@@ -373,6 +377,7 @@ class Recorder:
         if self.steps == self.last:
             self.dump("whole")
             self.done = True
+            self.history.release()
             if self.ends:
                 later("answers", "end_program")(lambda: note("stopped", str(self.process)))
         elif self.first is not None and self.steps == self.first - 1:
