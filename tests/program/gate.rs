@@ -121,6 +121,19 @@ fn a_command_needs_no_set_up() {
     assert!(!checkout.root().join("ptmem-report").exists(), "this is no CI job");
 }
 
+/// As with `$PWD/train.py`, which a shell makes absolute.
+#[test]
+fn an_absolute_path_into_the_checkout_names_the_file_of_each_side() {
+    let checkout = Checkout::new("before.pkl");
+    checkout.copies("after.pkl");
+    let script = checkout.root().join("run.sh");
+    let output = checkout.run(&["--gpu", "real", "--", "sh", script.to_str().unwrap()]);
+    assert_eq!(verdict(&output).0, 1, "{}", text(&output.stdout));
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains(": 1 path of its command moved from the checkout to its worktree\n"), "{stderr}");
+    assert_eq!(checkout.runs(), 2);
+}
+
 #[test]
 fn the_recording_of_a_base_is_kept() {
     let checkout = Checkout::new("before.pkl");

@@ -4,8 +4,9 @@
 
 use tempfile::TempDir;
 
+use crate::gate::Checkout;
 use crate::simulated_torch::{TRAIN, figures_of, record_script};
-use crate::support::tool::{python, text};
+use crate::support::tool::{python, text, verdict};
 
 /// A program that turns the history on and off itself, and writes a snapshot of its own. Its peak comes before it does so.
 #[test]
@@ -29,4 +30,25 @@ print(torch.cuda.max_memory_allocated())
     assert_eq!(figures["allocated"]["peak"], peak);
     assert_eq!(figures["allocated"]["baseline_error"], 0);
     assert_eq!(figures_of(place.path(), "own.pickle")["allocated"]["peak"], peak);
+}
+
+/// Paths of which the command says nothing: the base reads the edits that it is compared with.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_base_that_reads_edited_files_of_the_working_tree_is_inconclusive() {
+    let checkout = Checkout::new("before.pkl");
+    let root = checkout.root();
+    let read = format!("width = int(open('{}/width').read())", root.display());
+    let import = format!("import sys\nsys.path.insert(0, '{}')\nfrom size import width", root.display());
+    for (file, edit, program) in [("width", "2048", read), ("size.py", "width = 2048\n", import)] {
+        checkout.write("width", "512");
+        checkout.write("size.py", "width = 512\n");
+        checkout.write("train.py", &format!("{program}\n{}\ntrain(1)\n", TRAIN.replace("512, 512", "512, width")));
+        checkout.commit(file);
+        checkout.write(file, edit);
+        let output = checkout.run(&["--steps", "all", "--", python().to_str().unwrap(), "train.py"]);
+        let (code, line) = verdict(&output);
+        let reason = format!("it read files of the working tree that differ from those of the base ({file})");
+        assert!(code == 3 && line.contains(&reason), "{line}\n{}", text(&output.stderr));
+    }
 }

@@ -23,10 +23,37 @@ def is_of_interest(path, root):
     return path.startswith(root) and not is_of_git and not path.startswith(RUN) and not path.endswith(".pyc")
 
 
+class OtherTree:
+    """The working tree whose files a base must not read. `ptmem gate` names it, the worktree of the base, and the file
+    for the names of what is read nevertheless."""
+
+    def __init__(self, text):
+        root, own, self.notes = text.split("\n")
+        self.root = os.path.realpath(root) + os.sep
+        # A cache or an environment may lie in the working tree.
+        others = (os.path.realpath(folder) + os.sep for folder in (own, sys.prefix, self.root + ".git"))
+        self.others = tuple(folder for folder in others if folder.startswith(self.root))
+
+    def note(self, path):
+        if path.startswith(self.root) and not path.startswith(self.others):
+            with open(self.notes, "a", encoding="utf-8", errors="surrogateescape") as notes:
+                notes.write(source_of(path) + "\n")
+
+
+def source_of(path):
+    """The file that a compiled one was made of, or else the file itself."""
+    folder, name = os.path.split(path)
+    if not name.endswith(".pyc") or os.path.basename(folder) != "__pycache__":
+        return path
+    return os.path.join(os.path.dirname(folder), name.split(".", 1)[0] + ".py")
+
+
 def watch(_):
     """Begins to note."""
     root = root_around(os.getcwd())
-    if root is None:
+    text = os.environ.get("PTMEM_SIMULATE_OTHER_TREE")
+    other = OtherTree(text) if text else None
+    if root is None and other is None:
         return
     seen = set()
 
@@ -41,10 +68,12 @@ def watch(_):
             # Files that the program makes are results, also where it reads them later.
             if (flags or 0) & os.O_TRUNC:
                 seen.add(path)
-            if (flags or 0) & os.O_ACCMODE == os.O_WRONLY:
+            if (flags or 0) & os.O_ACCMODE == os.O_WRONLY or path in seen:
                 return
-            if path not in seen and is_of_interest(path, root):
-                seen.add(path)
+            seen.add(path)
+            if other is not None:
+                other.note(path)
+            if root is not None and is_of_interest(path, root):
                 with open(NOTES, "a", encoding="utf-8", errors="surrogateescape") as notes:
                     notes.write(path + "\n")
         except Exception:  # The program goes on, and nobody may say what it opened.

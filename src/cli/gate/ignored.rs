@@ -20,7 +20,7 @@ pub(super) struct Lacking<'a> {
 impl Lacking<'_> {
     /// Names the ignored files that the output of the command names, and says what to do; empty where there are none.
     pub(super) fn advice(&self, output: &str) -> String {
-        let ignored = self.ignored();
+        let ignored = ignored_in(self.root);
         let mut named: Vec<String> = Vec::new();
         for path in output.split_whitespace().filter_map(path_in).filter_map(|path| self.below_root(path)) {
             let name = path.to_string_lossy().into_owned();
@@ -39,14 +39,6 @@ impl Lacking<'_> {
         )
     }
 
-    /// The files and whole folders of the working tree that git ignores, from the root.
-    fn ignored(&self) -> Vec<PathBuf> {
-        let list = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
-        let listed = git::output(&mut git(Some(self.root)), &list).unwrap_or_default();
-        let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-        names.map(|name| PathBuf::from(String::from_utf8_lossy(name).trim_end_matches('/'))).collect()
-    }
-
     /// A path that the command named, from the root; `None` outside of the worktree.
     fn below_root(&self, path: &str) -> Option<PathBuf> {
         match Path::new(path) {
@@ -54,6 +46,14 @@ impl Lacking<'_> {
             path => Some(normal(&self.below.join(path))),
         }
     }
+}
+
+/// The files and whole folders of a working tree that git ignores, from the root.
+pub(super) fn ignored_in(root: &Path) -> Vec<PathBuf> {
+    let list = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
+    let listed = git::output(&mut git(Some(root)), &list).unwrap_or_default();
+    let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    names.map(|name| PathBuf::from(String::from_utf8_lossy(name).trim_end_matches('/'))).collect()
 }
 
 /// The path that a word of a message is: one in quotes, or with a folder.

@@ -6,6 +6,7 @@ mod ci;
 mod gates;
 mod ignored;
 mod of_base;
+mod own_tree;
 mod push;
 mod repeat;
 mod results;

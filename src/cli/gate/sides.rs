@@ -21,9 +21,11 @@ use super::super::recorder::{
     Attempt, Candidate, Failure, InProgress, Made, Method, Program, Recorded, Recorder, hash_environment, python_of,
     read_log, tail,
 };
+use super::super::words::many;
 use super::arguments::UNNAMED;
 use super::base::BaseCommit;
 use super::ignored::Lacking;
+use super::own_tree::{self, OwnTree};
 use super::results::Unrecorded;
 
 /// Main memory that a recording is expected to take if none was made before: with less than twice as much, one side is recorded
@@ -202,11 +204,23 @@ impl Recordings {
             return Ok(Err(Failure::Candidate(format!("it has no folder {}", below.display()))));
         }
         let own = self.recorder.begin(name)?;
-        let script = script_in(&own, "record.sh", &recording.script)?;
+        let tree = (*root != self.repository.root).then(|| OwnTree::new(&self.repository.root, root));
+        let notes = own.join("other-tree");
+        let (script, moved) =
+            tree.as_ref().map_or_else(|| (recording.script.clone(), 0), |tree| tree.moved(&recording.script));
+        if moved > 0 {
+            let paths = many(moved, "path");
+            output::print_note(&format!(
+                "{}: {paths} of its command moved from the checkout to its worktree",
+                part.name
+            ));
+        }
+        let script = script_in(&own, "record.sh", &script)?;
         let mut variables = vec![own_packages(root)?];
         let environment = Environment { path: own.join("environment"), python: recording.python.as_deref() };
         if let Some(install) = &recording.install {
-            let install = script_in(&own, "install.sh", install)?;
+            let install = tree.as_ref().map_or_else(|| install.clone(), |tree| tree.moved(install).0);
+            let install = script_in(&own, "install.sh", &install)?;
             if let Err(failure) = environment.install(&install, &folder, &own.join("install.log"), part)? {
                 environment.remove();
                 return Ok(Err(failure));
@@ -214,6 +228,7 @@ impl Recordings {
             // Its packages are those of the commit.
             variables = environment.variables()?;
         }
+        variables.extend(tree.as_ref().map(|tree| (own_tree::VARIABLE, tree.watched(&notes).into())));
         let Recording { gpu, compute, steps, ranks, .. } = recording.clone();
         let is_simulated = gpu != Recording::REAL_GPU;
         let method = Method { gpu: Some(gpu), steps, compute, world_size: ranks };
@@ -221,6 +236,10 @@ impl Recordings {
         let candidate = Candidate { is_simulated, counters, ..Candidate::new(program, &folder, &variables) };
         let attempt = self.recorder.record_in(&own, &candidate, part);
         environment.remove();
+        if let (Ok(Ok(_)), Some(objection)) = (&attempt, tree.and_then(|tree| tree.objection(&notes))) {
+            let _ = fs::remove_dir_all(&own);
+            return Ok(Err(Failure::Command(objection)));
+        }
         attempt
     }
 
@@ -319,7 +338,7 @@ fn missing_in(tree: &Path) -> Vec<String> {
     let files = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     let pointers = files.filter(|name| is_pointer(&tree.join(String::from_utf8_lossy(name).as_ref()))).count();
     if pointers > 0 {
-        missing.push(format!("{} of Git LFS", super::super::words::many(pointers, "file")));
+        missing.push(format!("{} of Git LFS", many(pointers, "file")));
     }
     missing
 }
