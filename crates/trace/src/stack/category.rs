@@ -45,8 +45,8 @@ impl SnapshotCode<'_> {
                 return Some(Pass::Forward);
             }
             match (self.path(frame), self.function(frame)) {
-                (path, "step") if path.starts_with("torch/optim/") && calls_others => return None,
-                (path, function) if path.starts_with("torch/optim/") && function != "zero_grad" => {
+                (path, "step") if is_optimizer(path) && calls_others => return None,
+                (path, function) if is_optimizer(path) && function != "zero_grad" => {
                     return Some(Pass::Optimizer);
                 }
                 _ => calls_others |= matches!(self.owner(frame), Owner::User | Owner::Library),
@@ -82,7 +82,7 @@ fn built_in(code: &SnapshotCode<'_>, stack: StackId) -> &'static str {
     if code.is_backward(stack) {
         return "backward";
     }
-    if has_frame_below(code, stack, "torch/optim/") {
+    if code.python(stack).any(|frame| is_optimizer(code.path(frame))) {
         "optimizer"
     } else if let Some(category) = of_distributed(code, stack) {
         category
@@ -97,6 +97,12 @@ fn built_in(code: &SnapshotCode<'_>, stack: StackId) -> &'static str {
     } else {
         OTHER
     }
+}
+
+/// True for a file of PyTorch's optimizers. Averages of parameters and schedules of learning rates lie beside them, and update no
+/// parameters.
+fn is_optimizer(path: &str) -> bool {
+    path.strip_prefix("torch/optim/").is_some_and(|file| !matches!(file, "swa_utils.py" | "lr_scheduler.py"))
 }
 
 /// The category of a stack whose innermost frames are those of `torch/distributed/`. What a launcher, a wrapper of a module or

@@ -318,6 +318,7 @@ fn the_backward_pass_of_a_checkpoint_is_named_by_its_nodes_and_by_what_is_comput
 #[test]
 fn categories_say_what_memory_is_for() {
     const ADAM: &str = "/e/site-packages/torch/optim/adam.py";
+    const AVERAGES: &str = "/e/site-packages/torch/optim/swa_utils.py";
     const C10D: &str = "/e/site-packages/torch/distributed/c10d.py";
     const ELASTIC: &str = "/e/site-packages/torch/distributed/elastic/multiprocessing/errors/__init__.py";
     const SHARDED: &str = "/e/site-packages/torch/distributed/fsdp/fully_sharded_data_parallel.py";
@@ -325,10 +326,11 @@ fn categories_say_what_memory_is_for() {
     const FUNCTIONAL: &str = "/e/site-packages/torch/nn/functional.py";
     let user = ("main", "/r/m.py", 1);
     let accumulate = ("torch::autograd::AccumulateGrad::apply(std::vector<X>&&)", "??", 0);
-    let cases: [(&[_], &str); 12] = [
+    let cases: [(&[_], &str); 13] = [
         (&[MM, accumulate, ENGINE], "gradients"),
         (&[MM, NODE, ENGINE], "backward"),
         (&[("f", ADAM, 1), user], "optimizer"),
+        (&[("update_parameters", AVERAGES, 1), user], "other"),
         (&[("f", C10D, 1), user], "communication"),
         (&[user, ("wrapper", ELASTIC, 1)], "other"),
         (&[("linear", FUNCTIONAL, 1), ("forward", SHARDED, 1), user], "forward"),
@@ -341,6 +343,18 @@ fn categories_say_what_memory_is_for() {
     ];
     for (frames, category) in cases {
         assert_eq!(label_by(GroupBy::Category, frames), category);
+    }
+}
+
+/// An average of the model (EMA) is updated after the optimizer: it would end another step.
+#[test]
+fn averages_and_schedules_are_no_pass_of_the_optimizer() {
+    let user = ("main", "/r/m.py", 1);
+    for (file, pass) in [("adam", Some(Pass::Optimizer)), ("swa_utils", None), ("lr_scheduler", None)] {
+        let mut tables = Tables::default();
+        let file = format!("/e/site-packages/torch/optim/{file}.py");
+        let id = stack(&mut tables, &[("update", &*file, 1), user]);
+        assert_eq!(SnapshotCode::new(&tables, &Rules::default(), &[]).pass(id), pass, "{file}");
     }
 }
 
