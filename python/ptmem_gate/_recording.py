@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Optional, Union
 
-from ._facts import Facts, collected, holds_figures, kind_of, last_line, path_of_rank, snapshot_of
+from ._facts import Facts, StepCounter, collected, holds_figures, kind_of, last_line, path_of_rank, snapshot_of
 from ._history import (
     Figures,
     History,
@@ -99,8 +99,9 @@ def record(
                     train(batch)
 
     Without `steps` the snapshot has all that ran inside. With `steps`, such as 3, (3, 5) or "3..5", it has these steps,
-    counted from 1. A step is what runs in `recording.step()`; where that is not used, each call of the first
-    optimizer's step() ends one. Make the model inside, or call start() first, so that its weights have call stacks.
+    counted from 1. A step is what runs in `recording.step()`; where that is not used, each step() of the first
+    optimizer with parameters on the device ends one. Make the model inside, or call start() first, so that its weights
+    have call stacks.
 
     Where memory runs out, the snapshot of that moment is written. Each rank of a job writes a file of its own:
     after_rank0.pkl, after_rank1.pkl, or wherever {rank} stands in the path. Raises RecordingError if nothing was
@@ -155,7 +156,7 @@ class Recording(ContextDecorator):
         self._failed = False
         #: Why the snapshot of the last step could not be written: the program goes on.
         self._problem: Optional[RecordingError] = None
-        self._optimizer: Optional[int] = None
+        self._counter: Optional[StepCounter] = None
         self._hook: Any = None
         asked = (self.span.first, self.span.last) if self.span else None
         self._facts = Facts("ptmem_gate.record", asked)
@@ -194,6 +195,7 @@ class Recording(ContextDecorator):
             self._watch.begin(None)
         self._history.watch_failures(self._out_of_memory)
         if self.span is not None:
+            self._counter = StepCounter(torch, self._facts)
             self._hook = _hook_of_optimizers(self._optimizer_stepped)
         _active = self
         return self
@@ -285,14 +287,10 @@ class Recording(ContextDecorator):
         self._step_ended(number)
 
     def _optimizer_stepped(self, optimizer: Any, *_: Any) -> None:
-        """Counts the steps of the first optimizer that makes one."""
-        if self._by_hand:
+        """Counts the steps of an optimizer, unless steps are marked."""
+        if self._by_hand or self._counter is None or not self._counter.count(optimizer):
             return
-        if self._optimizer is None:
-            self._optimizer = id(optimizer)
-        if self._optimizer != id(optimizer):
-            return
-        self._step_ended(self.steps + 1)
+        self._step_ended(self._counter.steps)
         # The first step begins where the recording does: its beginning is seen by nobody.
         if self.span is not None and self.steps + 1 == self.span.first and self._history.is_on:
             self._begin_anew()

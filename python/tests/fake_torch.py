@@ -40,6 +40,13 @@ def module_class() -> type:
     return Module
 
 
+class FakeOptimizer:
+    """An optimizer with one parameter."""
+
+    def __init__(self, device: str = "cuda") -> None:
+        self.param_groups = [{"params": [SimpleNamespace(device=SimpleNamespace(type=device))]}]
+
+
 class FakeTorch:
     """The parts of PyTorch that a recording uses."""
 

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from fake_torch import FakeTorch, OutOfMemoryError
+from fake_torch import FakeOptimizer, FakeTorch, OutOfMemoryError
 from ptmem_gate import lightning_callback, on_oom, record, trainer_callback
 from test_recording import events_in, facts_in
 
@@ -27,7 +27,7 @@ def frameworks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def train(torch: FakeTorch, begin: Any, end: Any) -> None:
     torch.allocate("model")
-    optimizer = object()
+    optimizer = FakeOptimizer(torch.kind)
     begin()
     for number in range(1, 5):
         torch.allocate(f"step {number}")

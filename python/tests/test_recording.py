@@ -16,7 +16,7 @@ from typing import Any
 
 import fake_torch
 import pytest
-from fake_torch import FakeTorch, OutOfMemoryError, Release
+from fake_torch import FakeOptimizer, FakeTorch, OutOfMemoryError, Release
 from ptmem_gate import Recording, RecordingError, RecordingWarning, record, start
 from ptmem_gate._facts import Frames, path_of_rank
 from ptmem_gate._outermost import OutermostCalls
@@ -206,7 +206,7 @@ def test_marked_steps_are_recorded_alone(any_torch: FakeTorch, tmp_path: Path, s
 
 
 def test_without_marks_the_optimizer_counts(any_torch: FakeTorch, tmp_path: Path) -> None:
-    first, second = object(), object()
+    first, second = FakeOptimizer(any_torch.kind), FakeOptimizer(any_torch.kind)
     with record(tmp_path / "optimizer.pkl", steps="2..3"):
         for number in range(1, 6):
             any_torch.allocate(f"step {number}")
@@ -215,6 +215,31 @@ def test_without_marks_the_optimizer_counts(any_torch: FakeTorch, tmp_path: Path
             any_torch.step_optimizer(second)
     assert events_in(tmp_path / "optimizer.pkl") == ["step 2", "step 3"]
     assert any_torch.hooks == []
+
+
+def test_an_optimizer_on_the_host_counts_only_while_none_on_a_device_does(torch: FakeTorch, tmp_path: Path) -> None:
+    offloaded, on_device = FakeOptimizer("cpu"), FakeOptimizer()
+    with record(tmp_path / "device.pkl", steps=2):
+        torch.allocate("features")
+        for _ in range(3):
+            torch.step_optimizer(offloaded)
+        for number in range(1, 4):
+            torch.allocate(f"step {number}")
+            torch.step_optimizer(on_device)
+            torch.step_optimizer(offloaded)
+    assert events_in(tmp_path / "device.pkl") == ["step 2"]
+    with record(tmp_path / "host.pkl", steps=2):
+        for number in range(1, 4):
+            torch.allocate(f"step {number}")
+            torch.step_optimizer(offloaded)
+    assert events_in(tmp_path / "host.pkl") == ["step 2"]
+
+
+def test_an_optimizer_that_is_gone_is_not_mistaken_for_another(torch: FakeTorch, tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="the program made 1 steps"), record(tmp_path / "stages.pkl", steps=3):
+        for number in range(1, 4):
+            torch.allocate(f"step {number}")
+            torch.step_optimizer(FakeOptimizer())
 
 
 @pytest.mark.parametrize(("steps", "told"), [("1..2", "3 2"), (None, "3 ")])

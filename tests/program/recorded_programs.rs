@@ -52,3 +52,27 @@ fn a_base_that_reads_edited_files_of_the_working_tree_is_inconclusive() {
         assert!(code == 3 && line.contains(&reason), "{line}\n{}", text(&output.stderr));
     }
 }
+
+/// A probe that trains on the host with features of the device, before the device trains.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn steps_are_those_of_the_first_optimizer_on_the_device() {
+    let place = TempDir::new().unwrap();
+    let host = "
+features = torch.ones(8, 512, device='cuda').cpu()
+head = torch.nn.Linear(512, 2)
+probe = torch.optim.SGD(head.parameters(), lr=0.1)
+for _ in range(3):
+    head(features).sum().backward()
+    probe.step()
+";
+    let script = format!("{TRAIN}{host}train(4)\ntorch.empty(96 << 20, device='cuda')\n");
+    let output = record_script(&python(), place.path(), &script, "out.pkl,steps=2..3");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let peak = figures_of(place.path(), "out.pkl")["allocated"]["peak"].as_u64().unwrap();
+    assert!((2 << 20..32 << 20).contains(&peak), "{peak}");
+    // An optimizer that is gone leaves its address to the next one.
+    let output = record_script(&python(), place.path(), &format!("{TRAIN}train(2)\ntrain(5)\n"), "out.pkl,steps=3..3");
+    let told = "the optimizer made 2 steps and others 5; expected 3, the last of those to record";
+    assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
+}

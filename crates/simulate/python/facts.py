@@ -19,6 +19,7 @@ import platform
 import sys
 import sysconfig
 import tempfile
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Callable, Optional
@@ -328,6 +329,70 @@ class Peaks:
             if any(figures.values()):
                 found[key] = figures
         return found
+
+
+class StepCounter:
+    """Counts the steps of training by those of one optimizer: the first that steps parameters on a device.
+
+    Until there is one, the first on the host counts, if the device allocates between its steps: parameters may be
+    offloaded.
+    """
+
+    def __init__(self, torch: Any, facts: Facts) -> None:
+        self._torch = torch
+        self._facts = facts
+        self.steps = 0
+        #: Steps of other optimizers on a device.
+        self.others = 0
+        #: The optimizer that counts. Without a reference, another one may get its address.
+        self._counted: Any = _nothing
+        self._is_on_device = False
+        #: The numbers of allocations at the last step of an optimizer on the host.
+        self._allocated: dict[int, int] = {}
+
+    def count(self, optimizer: Any) -> bool:
+        """Notes a step of an optimizer; True if a step of training ends with it."""
+        is_on_device = self._has_device_parameters(optimizer)
+        if self._counted is _nothing or (is_on_device and not self._is_on_device):
+            self._count_by(optimizer, is_on_device)
+        elif self._counted() is not optimizer:
+            self.others += is_on_device
+            return False
+        if not is_on_device and not self._has_allocated():
+            return False
+        self.steps += 1
+        return True
+
+    def _count_by(self, optimizer: Any, is_on_device: bool) -> None:
+        self._counted = weakref.ref(optimizer)
+        self._is_on_device = is_on_device
+        if self.steps > 0:
+            self.steps = 0
+            self._facts.number_steps(1)
+
+    def _has_device_parameters(self, optimizer: Any) -> bool:
+        kind = kind_of(self._torch)
+        return any(tensor.device.type == kind for group in optimizer.param_groups for tensor in group["params"])
+
+    def _has_allocated(self) -> bool:
+        if not gpu_of(self._torch).is_initialized():
+            return False
+        before = self._allocated
+        self._allocated = dict(allocations_of_devices(self._torch))
+        return self._allocated != before
+
+    def made(self) -> str:
+        """What was counted, in words."""
+        made = f"the optimizer made {_steps(self.steps)}"
+        return f"{made} and others {self.others}" if self.others else made
+
+
+def _nothing() -> None:
+    return None
+
+
+def _steps(count: int) -> str:
+    return "1 step" if count == 1 else f"{count} steps"
 
 
 class HeldHistory:

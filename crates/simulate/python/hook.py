@@ -243,6 +243,7 @@ class Recorder:
         self.facts = facts.Facts("ptmem simulate", (self.first, self.last) if first else None)
         self.facts.torch = torch
         self.facts.ran = what_ran()
+        self.counter = facts.StepCounter(torch, self.facts)
         if self.peaks is None:
             import ptmem_simulate_outermost as outermost
 
@@ -255,8 +256,6 @@ class Recorder:
         self.watch = None
         #: Why C++ frames have no names here, once that was asked; empty if they have.
         self.unnamed = None
-        self.steps = 0
-        self.optimizer = None
         self.done = False
         self.failed = False
         #: Whether the garbage collector may run when the snapshot is taken.
@@ -362,25 +361,20 @@ class Recorder:
                 self.torch.cuda.memory._record_memory_history(None)
 
     def count(self, optimizer, *_):
-        """Counts the steps of the first optimizer that steps on a device: before, a program may train on the host."""
-        if self.process is None:
+        """Counts steps from the first use of a device on: before, a program may train on the host."""
+        if self.process is None or self.done or not self.counter.count(optimizer):
             return
-        if self.optimizer is None:
-            self.optimizer = id(optimizer)
-        if self.optimizer != id(optimizer) or self.done:
-            return
-        self.steps += 1
         self.facts.end_step()
         if self.process != os.getpid():
             return
         self.tell_steps()
-        if self.steps == self.last:
+        if self.counter.steps == self.last:
             self.dump("whole")
             self.done = True
             self.history.release()
             if self.ends:
                 later("answers", "end_program")(lambda: note("stopped", str(self.process)))
-        elif self.first is not None and self.steps == self.first - 1:
+        elif self.first is not None and self.counter.steps == self.first - 1:
             self.begin_anew()
 
     def tell_steps(self):
@@ -390,7 +384,7 @@ class Recorder:
             return
         try:
             with open(path, "w", encoding="ascii") as file:
-                file.write(f"{self.steps} {self.last or ''}")
+                file.write(f"{self.counter.steps} {self.last or ''}")
         except OSError:
             pass  # Nobody reads it any more.
 
@@ -448,11 +442,10 @@ class Recorder:
         self.facts.note_rank()
         # A process that only asks the device what it can do, such as a compile worker, makes no steps.
         if self.last is not None and failure is None and (self.facts.rank or self.facts.allocates()):
-            made = "1 step" if self.steps == 1 else f"{self.steps} steps"
             rank = f"rank {self.facts.rank[0]}: " if self.facts.rank else ""
-            self.fail(f"{rank}the optimizer made {made}; expected {self.last}, the last of those to record")
+            self.fail(f"{rank}{self.counter.made()}; expected {self.last}, the last of those to record")
         # Of a program that ends before the steps to record, nothing is to be compared.
-        if self.first is not None and self.steps < self.first - (failure is not None):
+        if self.first is not None and self.counter.steps < self.first - (failure is not None):
             return
         if failure is None:
             self.dump("whole")
