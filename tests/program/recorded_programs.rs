@@ -76,3 +76,25 @@ for _ in range(3):
     let told = "the optimizer made 2 steps and others 5; expected 3, the last of those to record";
     assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
 }
+
+/// A program that goes on from its own checkpoint, as the run before left it.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_gate_names_ignored_files_that_only_the_working_tree_has() {
+    let checkout = Checkout::new("before.pkl");
+    let resume = "
+import os, torch
+held = torch.load('last.pt') if os.path.exists('last.pt') else None
+torch.save(torch.ones(1 << 20, device='cuda'), 'last.pt')
+torch.load('last.pt')
+";
+    checkout.write("train.py", resume);
+    checkout.write(".gitignore", "*.pt\n");
+    checkout.commit("resume");
+    let note = "working tree: read last.pt, which git ignores and the base lacks";
+    for (code, is_told) in [(0, false), (1, true)] {
+        let output = checkout.run(&["--steps", "all", "--", python().to_str().unwrap(), "train.py"]);
+        let stderr = text(&output.stderr);
+        assert_eq!((verdict(&output).0, stderr.contains(note)), (code, is_told), "{stderr}{}", text(&output.stdout));
+    }
+}

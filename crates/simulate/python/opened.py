@@ -23,21 +23,29 @@ def is_of_interest(path, root):
     return path.startswith(root) and not is_of_git and not path.startswith(RUN) and not path.endswith(".pyc")
 
 
-class OtherTree:
-    """The working tree whose files a base must not read. `ptmem gate` names it, the worktree of the base, and the file
-    for the names of what is read nevertheless."""
+class WorkingTree:
+    """What is read of the working tree of a gate: its base must read its own worktree.
+
+    `ptmem gate` names the tree, the worktree of the base, the time at which the recording began, and the file for the
+    names of what is read.
+    """
 
     def __init__(self, text):
-        root, own, self.notes = text.split("\n")
+        root, own, began, self.notes = text.split("\n")
         self.root = os.path.realpath(root) + os.sep
+        self.began = float(began)
         # A cache or an environment may lie in the working tree.
-        others = (os.path.realpath(folder) + os.sep for folder in (own, sys.prefix, self.root + ".git"))
+        others = (os.path.realpath(folder) + os.sep for folder in (own, sys.prefix, self.root + ".git") if folder)
         self.others = tuple(folder for folder in others if folder.startswith(self.root))
 
     def note(self, path):
-        if path.startswith(self.root) and not path.startswith(self.others):
+        if not path.startswith(self.root) or path.startswith(self.others):
+            return
+        path = source_of(path)
+        # Files that the recording makes are not those that it began with.
+        if os.path.isfile(path) and os.stat(path).st_mtime < self.began:
             with open(self.notes, "a", encoding="utf-8", errors="surrogateescape") as notes:
-                notes.write(source_of(path) + "\n")
+                notes.write(path + "\n")
 
 
 def source_of(path):
@@ -51,9 +59,9 @@ def source_of(path):
 def watch(_):
     """Begins to note."""
     root = root_around(os.getcwd())
-    text = os.environ.get("PTMEM_SIMULATE_OTHER_TREE")
-    other = OtherTree(text) if text else None
-    if root is None and other is None:
+    text = os.environ.get("PTMEM_SIMULATE_WORKING_TREE")
+    tree = WorkingTree(text) if text else None
+    if root is None and tree is None:
         return
     seen = set()
 
@@ -71,8 +79,8 @@ def watch(_):
             if (flags or 0) & os.O_ACCMODE == os.O_WRONLY or path in seen:
                 return
             seen.add(path)
-            if other is not None:
-                other.note(path)
+            if tree is not None:
+                tree.note(path)
             if root is not None and is_of_interest(path, root):
                 with open(NOTES, "a", encoding="utf-8", errors="surrogateescape") as notes:
                     notes.write(path + "\n")

@@ -1,16 +1,24 @@
-//! Has a base read the files of its own worktree. Where its command names the working tree by an absolute path, it would be
-//! recorded with the edits that it is compared with.
+//! Files that a recording reads of the working tree. A base must read those of its own worktree: where its command names the
+//! working tree by an absolute path, it would be recorded with the edits that it is compared with.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ptmem::sides::Sides;
 
 use super::super::words::many;
 use super::ignored::ignored_in;
 use super::sides::normal;
 
-/// The variable with the working tree, the worktree, and the file for the names of what a base reads in the former. Python's part
-/// of the recorder reads it.
-pub(super) const VARIABLE: &str = "PTMEM_SIMULATE_OTHER_TREE";
+/// The variable for Python's part of the recorder: the working tree, the worktree, the time at which the recording begins, and the
+/// file for the names of what is read of the former.
+pub(super) const VARIABLE: &str = "PTMEM_SIMULATE_WORKING_TREE";
+
+/// That file in the folder of a recording.
+pub(super) const NOTES: &str = "working-tree";
 
 /// Maximum number of files that a message names.
 const MOST: usize = 3;
@@ -51,26 +59,13 @@ impl<'a> OwnTree<'a> {
         (moved, count)
     }
 
-    /// The value of the variable, for a file of the recording.
-    pub(super) fn watched(&self, notes: &Path) -> String {
-        format!("{}\n{}\n{}", self.working.display(), self.worktree.display(), notes.display())
-    }
-
     /// Why a recording is not one of the base: it read files of the working tree that are other ones there. `None` if it is.
     pub(super) fn objection(&self, notes: &Path) -> Option<String> {
-        let read = fs::read_to_string(notes).unwrap_or_default();
-        let mut others: Vec<&Path> = read.lines().filter_map(|path| self.other_file(Path::new(path))).collect();
-        others.sort_unstable();
-        others.dedup();
-        let more = others.len().saturating_sub(MOST);
-        others.truncate(MOST);
-        let named: Vec<String> = others.iter().map(|path| path.display().to_string()).collect();
-        let named =
-            named.join(", ") + &if more > 0 { format!(" and {}", many(more, "more file")) } else { String::new() };
+        let read = read(notes);
+        let mut others: Vec<&Path> = read.iter().filter_map(|path| self.other_file(path)).collect();
         (!others.is_empty()).then(|| {
-            format!(
-                "it read files of the working tree that differ from those of the base ({named}): name them by relative paths"
-            )
+            let named = named(&mut others);
+            format!("it read files of the working tree that differ from those of the base ({named}): name them by relative paths")
         })
     }
 
@@ -83,6 +78,41 @@ impl<'a> OwnTree<'a> {
     fn is_ignored(&self, below: &Path) -> bool {
         self.ignored.iter().any(|entry| below.starts_with(entry))
     }
+}
+
+/// The value of the variable. The recording of the working tree has no other worktree.
+pub(super) fn watched(working: &Path, worktree: Option<&Path>, notes: &Path) -> String {
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let worktree = worktree.unwrap_or(Path::new("")).display();
+    format!("{}\n{worktree}\n{began}\n{}", working.display(), notes.display())
+}
+
+/// Names what only the recording of the working tree read, because git ignores it, such as the checkpoint of an earlier run.
+pub(super) fn read_by_after_alone(working: &Path, notes: &Sides<PathBuf>) -> Option<String> {
+    let Sides { before, after } = notes.map(|notes| read(notes));
+    let ignored = ignored_in(working);
+    let below = after.difference(&before).filter_map(|path| path.strip_prefix(working).ok());
+    let mut alone: Vec<&Path> =
+        below.filter(|path| ignored.iter().any(|entry| path.starts_with(entry)) && !is_of_package(path)).collect();
+    (!alone.is_empty()).then(|| named(&mut alone))
+}
+
+/// True for what is known of an installed package, which a program reads to find others.
+fn is_of_package(path: &Path) -> bool {
+    path.iter().map(OsStr::to_string_lossy).any(|part| part.ends_with(".egg-info") || part == "site-packages")
+}
+
+/// The files that a recording read.
+fn read(notes: &Path) -> BTreeSet<PathBuf> {
+    fs::read_to_string(notes).unwrap_or_default().lines().map(PathBuf::from).collect()
+}
+
+/// Paths in words, cut to a few.
+fn named(paths: &mut Vec<&Path>) -> String {
+    let more = paths.len().saturating_sub(MOST);
+    paths.truncate(MOST);
+    let named: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    named.join(", ") + &if more > 0 { format!(" and {}", many(more, "more file")) } else { String::new() }
 }
 
 /// True for a character that a path in a script ends before.

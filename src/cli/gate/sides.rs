@@ -125,7 +125,9 @@ impl Recordings {
                 "the recording of the base {} is kept; --no-cache makes it anew",
                 base.short()
             ));
-            return Ok((Sides { before: Ok(Ok(kept)), after: self.record(&after, counters) }, true));
+            let recorded = self.record(&after, counters);
+            self.tell_of_ignored(&name, &after.name);
+            return Ok((Sides { before: Ok(Ok(kept)), after: recorded }, true));
         }
         let tree = self.tree();
         tree.check_out(&base.hash).with_context(|| format!("the base {} cannot be checked out", base.short()))?;
@@ -140,9 +142,20 @@ impl Recordings {
         let places = Sides { before, after };
         let Sides { before, after } = self.record_both(&places, counters);
         let before = self.explained(before, &places.before);
+        self.tell_of_ignored(&places.before.name, &places.after.name);
         tree.remove();
         self.forget_old();
         Ok((Sides { before, after }, false))
+    }
+
+    /// Says which ignored files the after alone read: that may be all that the sides differ in.
+    fn tell_of_ignored(&self, before: &str, after: &str) {
+        let places = Sides { before, after }.map(|name| self.recorder.place(name).join(own_tree::NOTES));
+        if let Some(named) = own_tree::read_by_after_alone(&self.repository.root, &places) {
+            output::print_note(&format!(
+                "{WORKING_TREE}: read {named}, which git ignores and the base lacks: figures may differ for that reason"
+            ));
+        }
     }
 
     fn place_of_after<'a>(&'a self, plan: &'a GatePlan<'a>, shown: &str) -> GateSide<'a> {
@@ -205,7 +218,7 @@ impl Recordings {
         }
         let own = self.recorder.begin(name)?;
         let tree = (*root != self.repository.root).then(|| OwnTree::new(&self.repository.root, root));
-        let notes = own.join("other-tree");
+        let notes = own.join(own_tree::NOTES);
         let (script, moved) =
             tree.as_ref().map_or_else(|| (recording.script.clone(), 0), |tree| tree.moved(&recording.script));
         if moved > 0 {
@@ -228,7 +241,8 @@ impl Recordings {
             // Its packages are those of the commit.
             variables = environment.variables()?;
         }
-        variables.extend(tree.as_ref().map(|tree| (own_tree::VARIABLE, tree.watched(&notes).into())));
+        let worktree = tree.as_ref().map(|_| *root);
+        variables.push((own_tree::VARIABLE, own_tree::watched(&self.repository.root, worktree, &notes).into()));
         let Recording { gpu, compute, steps, ranks, .. } = recording.clone();
         let is_simulated = gpu != Recording::REAL_GPU;
         let method = Method { gpu: Some(gpu), steps, compute, world_size: ranks };
