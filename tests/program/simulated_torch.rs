@@ -451,10 +451,14 @@ fn memory_that_runs_out_before_the_steps_to_record_is_recorded() {
 
 /// Runs a script on simulated GPUs in a folder of its own, and records it.
 pub(crate) fn record_script(python: &Path, place: &Path, script: &str, record: &str) -> Output {
+    record_script_with(python, place, script, record, &[])
+}
+
+pub(crate) fn record_script_with(python: &Path, place: &Path, script: &str, record: &str, options: &[&str]) -> Output {
     fs::write(place.join("script.py"), script).unwrap();
     let mut command = Command::new(PTMEM);
-    command.current_dir(place).args(["simulate", "--memory", "4GiB", "--gpus", "2", "--record", record, "--"]);
-    command.arg(python).arg("script.py").stdin(Stdio::null()).output().unwrap()
+    command.current_dir(place).args(["simulate", "--memory", "4GiB", "--gpus", "2", "--record", record]).args(options);
+    command.arg("--").arg(python).arg("script.py").stdin(Stdio::null()).output().unwrap()
 }
 
 /// What the recorder said of a run.

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use tempfile::TempDir;
 
 use crate::recorded::{assert_counters_equal, figures};
-use crate::simulated_torch::{CHECKPOINTED, COMPILED, python_since};
+use crate::simulated_torch::{CHECKPOINTED, COMPILED, python_since, record_script_with};
 use crate::support::fixtures;
 use crate::support::tool::{ptmem, text};
 
@@ -172,6 +172,38 @@ fn assert_passes(name: &str, figures: &Json) {
     }
     let open: Vec<&Json> = phases.iter().filter(|phase| phase["ends"] == false).map(|phase| &phase["name"]).collect();
     assert!(open.is_empty(), "{name}: {open:?}");
+}
+
+/// Under a dispatch mode, PyTorch does not compile unless it is asked to, and takes no lengths on the host.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_program_does_with_shapes_what_it_does_without() {
+    let Some(python) = suitable_python() else { return };
+    let script = "
+import sys, torch
+
+@torch.compile
+def compiled(x):
+    return (x.sin() * x.cos()).exp()
+
+x = torch.ones(1 << 20, device='cuda', requires_grad=True)
+compiled(x).sum().backward()
+probabilities = torch.randn(50, 16, 20, device='cuda', requires_grad=True)
+lengths = torch.full((16,), 50), torch.full((16,), 30)
+loss = torch.nn.CTCLoss()(probabilities.log_softmax(2), torch.ones(16, 30, dtype=torch.long, device='cuda'), *lengths)
+loss.backward()
+print(torch.cuda.max_memory_allocated(), torch.cuda.memory_stats()['allocation.all.allocated'])
+";
+    let place = TempDir::new().unwrap();
+    let run = |record: &str, options: &[&str]| {
+        let output = record_script_with(&python, place.path(), script, record, options);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    assert_eq!(run("plain.pkl", &[]), run("shapes.pkl", &["--shapes"]));
+    let (rows, _) = at_peak(&place.path().join("shapes.pkl"), "module");
+    assert!(rows.iter().any(|(label, _)| label == "<outside of modules: <module> in script>"), "{rows:?}");
+    assert!(!rows.iter().any(|(label, _)| label.contains("__torch_dispatch__")), "{rows:?}");
 }
 
 /// Tensors have the types and shapes that the program gives them.

@@ -33,9 +33,10 @@ class Watch:
     def add_to(self, snapshot: Any) -> None:
         """Adds to the facts of a snapshot, and takes the marks out of its metadata."""
         if isinstance(snapshot, dict) and isinstance(snapshot.get("ptmem"), dict):
-            snapshot["ptmem"]["modules"] = self._modules.facts(snapshot)
+            # Names of rows come from stacks.
             if self._shapes is not None:
                 self._shapes.leave(snapshot)
+            snapshot["ptmem"]["modules"] = self._modules.facts(snapshot)
 
     def stop(self) -> None:
         """Takes the hooks away."""

@@ -9,6 +9,9 @@ from typing import Any, Callable, Optional
 INSIDE = ("torch/_ops.py",)
 AROUND = ("torch/_dynamo/eval_frame.py", "torch/_compile.py")
 
+#: Functions of this file that the stacks of a program go through.
+OWN = ("__torch_dispatch__", "ctc_loss_of_numbers")
+
 #: Operators whose results are kept; later ones have no shapes.
 MOST_OPERATORS = 2_000_000
 
@@ -35,6 +38,7 @@ class Shapes:
         self._made: dict[int, dict[int, str]] = {}
         self._numbers = itertools.count(1)
         self._mode: Any = None
+        self._ctc_loss: Any = None
 
     def install(self, number_runs: Callable[[int], None]) -> None:
         """Watches operators. `number_runs` receives the number of the operator that runs in this thread; 0 for none."""
@@ -43,6 +47,11 @@ class Shapes:
         shapes = self
 
         class Mode(_python_dispatch.TorchDispatchMode):  # type: ignore[misc]
+            @classmethod
+            def ignore_compile_internals(cls) -> bool:
+                """Lets torch.compile compile, which it does not under other modes."""
+                return True
+
             def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 number = next(shapes._numbers)
                 number_runs(number)
@@ -56,11 +65,25 @@ class Shapes:
 
         self._mode = Mode()
         self._mode.__enter__()
+        self._replace_ctc_loss()
+
+    def _replace_ctc_loss(self) -> None:
+        """PyTorch makes numbers of lengths on the host, but not under a dispatch mode, where it then fails."""
+        torch, ctc_loss = self._torch, self._torch.ctc_loss
+
+        def ctc_loss_of_numbers(*args: Any, **options: Any) -> Any:
+            # The third and the fourth are the lengths.
+            lengths = [of.tolist() if isinstance(of, torch.Tensor) and not of.is_cuda else of for of in args[2:4]]
+            return ctc_loss(*args[:2], *lengths, *args[4:], **options)
+
+        self._ctc_loss = ctc_loss
+        torch.ctc_loss = ctc_loss_of_numbers
 
     def remove(self) -> None:
         if self._mode is not None:
             self._mode.__exit__(None, None, None)
             self._mode = None
+            self._torch.ctc_loss = self._ctc_loss
 
     def _keep(self, number: int, results: list[Any]) -> None:
         found = {}
@@ -87,11 +110,11 @@ class Shapes:
 
 
 def _own_frames(frames: list[dict[str, Any]]) -> set[int]:
-    """The indices of the frames of a dispatch mode of this file, and of those that PyTorch puts around them."""
+    """The indices of the frames of the functions of this file, and of those that PyTorch puts around them."""
     python = [at for at, frame in enumerate(frames) if frame["filename"].endswith(".py")]
     own: set[int] = set()
     for order, at in enumerate(python):
-        if frames[at]["filename"] == __file__ and frames[at]["name"] == "__torch_dispatch__":
+        if frames[at]["filename"] == __file__ and frames[at]["name"] in OWN:
             inside = itertools.takewhile(lambda at: frames[at]["filename"].endswith(INSIDE), python[:order][::-1])
             around = itertools.takewhile(lambda at: frames[at]["filename"].endswith(AROUND), python[order + 1 :])
             own.update([at, *inside, *around])
