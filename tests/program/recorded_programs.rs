@@ -98,3 +98,45 @@ torch.load('last.pt')
         assert_eq!((verdict(&output).0, stderr.contains(note)), (code, is_told), "{stderr}{}", text(&output.stdout));
     }
 }
+
+/// Settings under which PyTorch's allocator has no history.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn an_allocator_without_a_history_is_an_error_that_names_its_setting() {
+    let place = TempDir::new().unwrap();
+    for (name, value, told) in [
+        (
+            "PYTORCH_CUDA_ALLOC_CONF",
+            "backend:cudaMallocAsync",
+            "the allocator is cudaMallocAsync, which records no history",
+        ),
+        (
+            "PYTORCH_NO_CUDA_MEMORY_CACHING",
+            "1",
+            "PYTORCH_NO_CUDA_MEMORY_CACHING is set: PyTorch's allocator then counts",
+        ),
+    ] {
+        let script = format!("import os\nos.environ['{name}'] = '{value}'\n{TRAIN}train(2)\nprint('trained')\n");
+        let output = record_script(&python(), place.path(), &script, "out.pkl");
+        let stderr = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), "trained\n".to_owned()), "{stderr}");
+        assert!(stderr.contains(&format!("error: out.pkl: not recorded as requested: {told}")), "{stderr}");
+    }
+}
+
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_process_without_an_optimizer_is_named() {
+    let place = TempDir::new().unwrap();
+    let child = "
+import subprocess, sys
+if sys.argv[1:]:
+    torch.ones(1, device='cuda')
+    sys.exit()
+subprocess.run([sys.executable, __file__, 'evaluate'], check=True)
+train(3)
+";
+    let output = record_script(&python(), place.path(), &format!("{TRAIN}{child}"), "out.pkl,steps=1..3");
+    let told = "script.py evaluate: the optimizer made 0 steps; expected 3";
+    assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
+}

@@ -302,6 +302,12 @@ class Recorder:
         import time
         from multiprocessing import util
 
+        lack = self.lack_of_history()
+        if lack:
+            note("accounted", str(os.getpid()))
+            self.fail(lack)
+            self.done = True
+            return
         self.process = os.getpid()
         self.began = time.monotonic()
         # A forked process of multiprocessing ends without what `atexit` has.
@@ -310,6 +316,18 @@ class Recorder:
         observe = getattr(self.torch._C, "_cuda_attach_out_of_memory_observer", None)
         if observe is not None:
             observe(self.out_of_memory)
+
+    def lack_of_history(self):
+        """Why the allocator of this process cannot be recorded; None if it can."""
+        if "PYTORCH_NO_CUDA_MEMORY_CACHING" in os.environ:
+            return "PYTORCH_NO_CUDA_MEMORY_CACHING is set: PyTorch's allocator then counts nothing; unset it"
+        backend = self.torch.cuda.memory.get_allocator_backend()
+        if self.peaks is None and backend != "native":
+            return (
+                f"the allocator is {backend}, which records no history; take the backend out of PYTORCH_ALLOC_CONF or "
+                "PYTORCH_CUDA_ALLOC_CONF"
+            )
+        return None
 
     def record(self):
         """Turns the history on, and notes the counters where it begins."""
@@ -442,8 +460,11 @@ class Recorder:
         self.facts.note_rank()
         # A process that only asks the device what it can do, such as a compile worker, makes no steps.
         if self.last is not None and failure is None and (self.facts.rank or self.facts.allocates()):
-            rank = f"rank {self.facts.rank[0]}: " if self.facts.rank else ""
-            self.fail(f"{rank}{self.counter.made()}; expected {self.last}, the last of those to record")
+            process = f"rank {self.facts.rank[0]}: " if self.facts.rank else ""
+            if not process and self.counter.steps == 0:
+                # A program may start others, which have no optimizer.
+                process = " ".join([os.path.basename(sys.argv[0]), *sys.argv[1:]]).strip() + ": "
+            self.fail(f"{process}{self.counter.made()}; expected {self.last}, the last of those to record")
         # Of a program that ends before the steps to record, nothing is to be compared.
         if self.first is not None and self.counter.steps < self.first - (failure is not None):
             return

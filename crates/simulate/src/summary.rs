@@ -51,7 +51,7 @@ pub(super) fn summary(outcome: &EndedRun<'_>) -> String {
         (CountedFact::DoubtfulReads, doubtful),
         (CountedFact::CudnnPlans, &plans),
         (CountedFact::ElapsedTimes, times),
-        (CountedFact::OutOfMemory, "allocations did not fit"),
+        (CountedFact::OutOfMemory, "attempts to allocate did not fit"),
     ] {
         if let count @ 1.. = ledger.fact(fact) {
             parts.push(format!("{count} {words}"));

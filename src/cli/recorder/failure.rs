@@ -36,7 +36,7 @@ const UNRECORDED: [&str; 2] = [": not recorded: ", ": not recorded as requested:
 
 /// Words of commands that fail, and what to do about it.
 const ADVICE: [(&[&str], &str); 3] = [
-    (&["the optimizer made 0 steps"], "; --steps all records a program without an optimizer"),
+    (&["the optimizer made 0 steps"], "; --steps all also records a process without an optimizer"),
     (&["unrecognized arguments", "no such option", "No such option"], "; give it an option that it has"),
     (&[": command not found"], "; give a program that is there"),
 ];
