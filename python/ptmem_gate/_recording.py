@@ -195,7 +195,7 @@ class Recording(ContextDecorator):
             self._watch.begin(None)
         self._history.watch_failures(self._out_of_memory)
         if self.span is not None:
-            self._counter = StepCounter(torch, self._facts)
+            self._facts.counter = self._counter = StepCounter(torch, self._facts)
             self._hook = _hook_of_optimizers(self._optimizer_stepped)
         _active = self
         return self
@@ -277,6 +277,7 @@ class Recording(ContextDecorator):
             raise RecordingError("a step is marked outside of its recording; mark it inside the with block of record()")
         if not self._by_hand:
             self._by_hand = True
+            self._facts.counter = None
             self.steps = 0
             self._facts.number_steps(1)
         number = self.steps + 1

@@ -355,6 +355,9 @@ fn produce(code: Code) -> Codes {
         Code::ModulesNotRecorded => case.show(&of_run(json!({"recorder": "ptmem simulate"}))),
         Code::RunFacts => case.show(&of_run(json!({"commit": "c0ffee"}))),
         Code::RunIncomplete => case.show(&of_run(json!({"ending": {"kind": "exception", "message": "E: x"}}))),
+        Code::OptimizersIdle => {
+            case.show(&of_run(json!({"steps": {"first": 1, "last": 1, "asked": null, "idle_optimizers": 1}})))
+        }
         Code::CountersDisagree => case.show(&of_run(json!({"counters": [counters(4 * MIB + 512)]}))),
         Code::ImportedElsewhere => case.show(&of_run(json!({"packages": [imported_elsewhere()]}))),
         Code::VersionsDiffer => case.diff(

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::gate::Checkout;
 use crate::simulated_torch::{TRAIN, figures_of, record_script};
-use crate::support::tool::{python, text, verdict};
+use crate::support::tool::{ptmem, python, text, verdict};
 
 /// A program that turns the history on and off itself, and writes a snapshot of its own. Its peak comes before it does so.
 #[test]
@@ -139,4 +139,30 @@ train(3)
     let output = record_script(&python(), place.path(), &format!("{TRAIN}{child}"), "out.pkl,steps=1..3");
     let told = "script.py evaluate: the optimizer made 0 steps; expected 3";
     assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
+}
+
+/// The generator of a pair steps after five steps of the critic, of which three are recorded.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn an_optimizer_that_made_no_recorded_step_is_a_warning() {
+    let pair = "
+import torch
+generator, critic = (torch.nn.Linear(64, 64).cuda() for _ in range(2))
+of_generator, of_critic = (torch.optim.SGD(of.parameters(), lr=0.1) for of in (generator, critic))
+# One for the same parameters, as a wrapper has them, is not idle.
+again = torch.optim.SGD(critic.parameters(), lr=0.1)
+for step in range(1, 13):
+    critic(generator(torch.randn(8, 64, device='cuda'))).sum().backward()
+    of_critic.step()
+    if step % 5 == 0:
+        of_generator.step()
+";
+    let place = TempDir::new().unwrap();
+    for (steps, is_idle) in [("1..3", true), ("3..6", false), ("7..9", true)] {
+        let output = record_script(&python(), place.path(), pair, &format!("out.pkl,steps={steps}"));
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let shown = text(&ptmem(place.path(), &["show", "out.pkl"]).stdout);
+        let warning = "warning[optimizers-idle] 1 optimizer on the device made no step in the recorded part";
+        assert_eq!(shown.contains(warning), is_idle, "{steps}: {shown}");
+    }
 }

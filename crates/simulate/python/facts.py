@@ -49,6 +49,8 @@ class Facts:
         self.torch: Any = None
         #: The digests that identify the program (`Ran`), if recorded.
         self.ran: Any = None
+        #: What counts steps (`StepCounter`), unless the program marks them.
+        self.counter: Any = None
         #: The outermost calls of modules (`OutermostCalls`), where a history is recorded.
         self.calls: Any = None
         self.recorder = recorder
@@ -68,6 +70,8 @@ class Facts:
         self.number_steps(self._last + 1)
         self._start = self._counters()
         self.collections.begin(self.torch)
+        if self.counter is not None:
+            self.counter.begin()
         if self.calls is not None:
             self.calls.begin(self.torch)
 
@@ -158,10 +162,16 @@ class Facts:
     def _about(self, modules: list[str], ending: str, message: str) -> dict[str, Any]:
         """The facts that need no history."""
         checkout = Checkout.around(os.getcwd())
+        idle = self.counter.idle() if self.counter and ending == "whole" else 0
         return {
             "format": FORMAT,
             "recorder": self.recorder,
-            "steps": {"first": self._first, "last": self._last, "asked": self.asked and list(self.asked)},
+            "steps": {
+                "first": self._first,
+                "last": self._last,
+                "asked": self.asked and list(self.asked),
+                **({"idle_optimizers": idle} if idle else {}),
+            },
             "ending": {"kind": ending, "message": message[:LONGEST_MESSAGE]},
             "rank": self.rank and list(self.rank),
             "versions": self._versions(modules),
@@ -349,10 +359,18 @@ class StepCounter:
         self._is_on_device = False
         #: The numbers of allocations at the last step of an optimizer on the host.
         self._allocated: dict[int, int] = {}
+        #: The optimizers that made steps in the recorded part.
+        self._stepped: list[Any] = []
+
+    def begin(self) -> None:
+        """Notes where the recorded part begins."""
+        self._stepped.clear()
 
     def count(self, optimizer: Any) -> bool:
         """Notes a step of an optimizer; True if a step of training ends with it."""
         is_on_device = self._has_device_parameters(optimizer)
+        if not any(known() is optimizer for known in self._stepped):
+            self._stepped.append(weakref.ref(optimizer))
         if self._counted is _nothing or (is_on_device and not self._is_on_device):
             self._count_by(optimizer, is_on_device)
         elif self._counted() is not optimizer:
@@ -371,8 +389,17 @@ class StepCounter:
             self._facts.number_steps(1)
 
     def _has_device_parameters(self, optimizer: Any) -> bool:
-        kind = kind_of(self._torch)
-        return any(tensor.device.type == kind for group in optimizer.param_groups for tensor in group["params"])
+        return any(tensor.device.type == kind_of(self._torch) for tensor in _parameters(optimizer))
+
+    def idle(self) -> int:
+        """The number of optimizers on a device whose parameters no optimizer stepped in the recorded part."""
+        stepped = {id(tensor) for known in self._stepped for tensor in _parameters(known())}
+        kind = getattr(sys.modules.get("torch.optim"), "Optimizer", None)
+        if not stepped or kind is None:
+            return 0
+        optimizers = [found for found in gc.get_objects() if issubclass(type(found), kind)]
+        on_device = filter(self._has_device_parameters, optimizers)
+        return sum(stepped.isdisjoint(map(id, _parameters(optimizer))) for optimizer in on_device)
 
     def _has_allocated(self) -> bool:
         if not gpu_of(self._torch).is_initialized():
@@ -389,6 +416,10 @@ class StepCounter:
 
 def _nothing() -> None:
     return None
+
+
+def _parameters(optimizer: Any) -> list[Any]:
+    return [tensor for group in getattr(optimizer, "param_groups", ()) for tensor in group["params"]]
 
 
 def _steps(count: int) -> str:

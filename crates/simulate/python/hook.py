@@ -243,7 +243,7 @@ class Recorder:
         self.facts = facts.Facts("ptmem simulate", (self.first, self.last) if first else None)
         self.facts.torch = torch
         self.facts.ran = what_ran()
-        self.counter = facts.StepCounter(torch, self.facts)
+        self.facts.counter = self.counter = facts.StepCounter(torch, self.facts)
         if self.peaks is None:
             import ptmem_simulate_outermost as outermost
 

@@ -83,6 +83,9 @@ pub struct RecordedSteps {
     /// The first and the last that were to be recorded; `None` for all of the program.
     #[serde(default)]
     pub asked: Option<[u64; 2]>,
+    /// Optimizers on a device of whose parameters none was updated in the recorded part.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub idle_optimizers: u64,
 }
 
 /// How a program ended.
@@ -305,9 +308,9 @@ mod tests {
 
     #[test]
     fn numbers_of_steps_are_never_more_than_they_can_be() {
-        let steps = RecordedSteps { first: 5, last: 0, asked: Some([1, u64::MAX]) };
+        let steps = RecordedSteps { first: 5, asked: Some([1, u64::MAX]), ..RecordedSteps::default() };
         assert_eq!((steps.count(), steps.missing()), (0, u64::MAX));
-        assert_eq!(RecordedSteps { first: 0, last: u64::MAX, asked: None }.count(), u64::MAX);
+        assert_eq!(RecordedSteps { last: u64::MAX, ..RecordedSteps::default() }.count(), u64::MAX);
     }
 
     #[test]
@@ -327,7 +330,7 @@ mod tests {
     fn an_end_that_is_not_whole_is_a_failure() {
         let ended = |kind, asked| RunFacts {
             ending: Some(Ending { kind, message: "ValueError: bad".to_owned() }),
-            steps: Some(RecordedSteps { first: 1, last: 2, asked }),
+            steps: Some(RecordedSteps { first: 1, last: 2, asked, ..RecordedSteps::default() }),
             ..RunFacts::default()
         };
         assert_eq!(ended(EndingKind::Whole, None).failure(), None);

@@ -175,6 +175,11 @@ pub(super) fn remarks(run: &RunFacts, known_guesses: &[String]) -> Vec<Diagnosti
         let message = format!("{failure}; the figures are not those of a whole run");
         found.push(Diagnostic::new(diagnostic::Code::RunIncomplete, None, message));
     }
+    if let Some(idle @ 1..) = run.steps.map(|steps| steps.idle_optimizers) {
+        let idle = count(idle, "optimizer", "optimizers");
+        let message = format!("{idle} on the device made no step in the recorded part");
+        found.push(Diagnostic::new(diagnostic::Code::OptimizersIdle, None, message));
+    }
     let others: Vec<&OwnPackage> = run.packages.iter().filter(|package| !package.same).collect();
     for package in others.iter().take(MOST_PACKAGES) {
         let message = format!(
