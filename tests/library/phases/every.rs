@@ -3,7 +3,7 @@
 use super::{Event, alloc, clock, events, fixture, free, pickle_of};
 use proptest::prelude::*;
 use ptmem::profile::saved::text_of;
-use ptmem::profile::{self, Every, Position, Profile, ReadOptions};
+use ptmem::profile::{self, Every, Moment, Position, Profile, ReadOptions};
 
 fn every(bytes: &[u8], every: &str) -> Result<Profile, profile::ProfileError> {
     let options = ReadOptions { every: Some(every.parse::<Every>().unwrap()), ..ReadOptions::default() };
@@ -47,6 +47,30 @@ fn equal_parts_have_their_peaks() {
     );
     assert_eq!(parts(&pickle, "1min").len(), 1);
     assert_eq!(parts(&pickle, "99999events").len(), 1);
+}
+
+/// A clock that goes back does not bring events back, nor move the zero that all times are counted from.
+#[test]
+fn times_are_counted_from_the_first_event() {
+    let pickle = pickle_of(&[alloc(5_000, 5), alloc(5_250, 3), alloc(100, 2), alloc(5_500, 1)], &[]);
+    assert_eq!(
+        parts(&pickle, "400us"),
+        [part("0 s to 0.0004 s", 3, 0, 10, 10), part("0.0004 s to 0.0008 s", 1, 10, 11, 11)]
+    );
+    for (moment, events) in [(0, 1), (249, 1), (250, 3), (500, 4)] {
+        let options = ReadOptions { at: Moment::Time(moment), ..ReadOptions::default() };
+        let profile = profile::read(&*pickle, "made.pkl", options).unwrap();
+        assert_eq!(profile.devices[0].at, Some(Position::of_count(events)), "{moment}");
+    }
+}
+
+/// Devices have one clock: the second one begins a millisecond later.
+#[test]
+fn times_of_all_devices_are_counted_from_one_zero() {
+    let bytes = std::fs::read(fixture("two-devices-after.pkl")).unwrap();
+    let profile = every(&bytes, "1ms").unwrap();
+    let events = |device: usize| profile.devices[device].intervals.iter().map(|part| part.window.events());
+    assert!(events(0).next() > Some(0) && events(1).take(2).all(|events| events == 0));
 }
 
 #[test]

@@ -86,6 +86,12 @@ impl Snapshot {
         self.times.range(device.events.clone())
     }
 
+    /// The zero of the clock of all devices: the earliest first time of any. One time means one moment on all of them.
+    #[must_use]
+    pub fn first_time(&self) -> Option<i64> {
+        self.devices.values().filter_map(|device| self.times_of(device).flatten().next()).min()
+    }
+
     /// The time of an event in the history of a device, by its index there.
     #[must_use]
     pub fn time_of(&self, device: &Device, index: usize) -> Option<i64> {

@@ -85,8 +85,10 @@ fn parts(
     match *every {
         Every::Events(length) => Ok(by_events(count(length), count(device.events))),
         Every::Time(length) => {
-            let recorded = snapshot.and_then(|snapshot| Some(snapshot.times_of(snapshot.devices.get(&id)?)));
-            let parts = recorded.map_or(Err(Lack::AllTimes), |times| by_time(length, times).ok_or(Lack::Times));
+            let recorded = snapshot.and_then(|snapshot| Some((snapshot, snapshot.devices.get(&id)?)));
+            let parts = recorded.map_or(Err(Lack::AllTimes), |(snapshot, device)| {
+                by_time(length, snapshot.times_of(device), snapshot.first_time()).ok_or(Lack::Times)
+            });
             parts.map_err(|lack| undivided(id, every, lack))
         }
         Every::Steps(length, ref named) => {
@@ -151,9 +153,13 @@ fn name_of(group: &[Step]) -> String {
     }
 }
 
-/// `None` where no event has a time.
-fn by_time(length: u64, times: impl Iterator<Item = Option<i64>> + Clone) -> Option<Vec<(String, Window)>> {
-    let first = times.clone().flatten().next()?;
+/// Parts by the time since `first`; `None` where no event has a time.
+fn by_time(
+    length: u64,
+    times: impl Iterator<Item = Option<i64>> + Clone,
+    first: Option<i64>,
+) -> Option<Vec<(String, Window)>> {
+    let first = first.filter(|_| times.clone().any(|time| time.is_some()))?;
     // A clock that goes back does not bring events back.
     let mut latest = first;
     let mut part_of = Vec::new();

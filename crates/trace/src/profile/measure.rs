@@ -24,7 +24,7 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
     let mut diagnostics = Vec::new();
     let mut ignores = true;
     let tags = DeviceTags::of_devices(&mut snapshot, options.unfold);
-    let first_us = snapshot.devices.values().filter_map(|device| snapshot.time_of(device, 0)).min();
+    let first_us = snapshot.first_time();
     let ended_us = snapshot.devices.values().filter_map(|device| last_time(&snapshot, device)).max();
     for (&id, device) in &snapshot.devices {
         let events = snapshot.events_of(device);

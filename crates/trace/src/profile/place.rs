@@ -35,13 +35,16 @@ impl DeviceProfile {
         }
     }
 
-    /// Every device counts from the first event of any, so that one time means one moment on all of them.
+    /// Just before the first event that is later. A clock that goes back does not bring events back.
     fn at_time(&self, us: i64, snapshot: &Snapshot) -> Option<Position> {
         let device = snapshot.devices.get(&self.device)?;
-        let all = snapshot.times.all().flatten();
-        let last = all.clone().max()?;
-        let until = all.min()?.checked_add(us).filter(|&until| until <= last)?;
-        let later = snapshot.times_of(device).position(|time| time.is_some_and(|time| time > until));
+        let last = snapshot.times.all().flatten().max()?;
+        let until = snapshot.first_time()?.checked_add(us).filter(|&until| until <= last)?;
+        let mut latest = i64::MIN;
+        let later = snapshot.times_of(device).position(|time| {
+            latest = time.unwrap_or(latest).max(latest);
+            latest > until
+        });
         let before = later.unwrap_or(device.events.len());
         Some(Position::of_count(before))
     }
