@@ -54,8 +54,8 @@ fn stacks_do_not_explain_fragmentation() {
     let folder = with(&["before.pkl", "after.pkl"]);
     let place = folder.path();
     let grown = ["diff", "before.pkl", "after.pkl", "--max-growth", "fragmentation=1MiB"];
-    assert_reads!(report(place, &grown, "github") => str!["::error title=GPU memory%3A fragmentation::fragmentation grew 67.47 MiB (+53.1 %25), allowed 1.00 MiB"]);
-    assert_reads!(report(place, &["check", "after.pkl", "--max", "fragmentation=1MiB"], "github") => str!["::error title=GPU memory%3A fragmentation::fragmentation is 194.64 MiB, allowed 1.00 MiB"]);
+    assert_reads!(report(place, &grown, "github") => str!["::error title=GPU memory%3A fragmentation::fragmentation grew 67.47 MiB (+53.2 %25), allowed 1.00 MiB"]);
+    assert_reads!(report(place, &["check", "after.pkl", "--max", "fragmentation=1MiB"], "github") => str!["::error title=GPU memory%3A fragmentation::fragmentation is 194.42 MiB, allowed 1.00 MiB"]);
 }
 
 #[test]
