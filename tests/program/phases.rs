@@ -81,19 +81,21 @@ fn memory_reserved_after_loading_is_limited_within_its_phase() {
     assert_eq!(judge(place, [&late, &early], &["phase-reserved:load=5%"]).0, 0);
 }
 
+/// A program that holds so many MiB after loading, and runs out of memory as it steps.
+fn running_out(loaded: u64, stepped: u64, requested: u64) -> Value {
+    let first = [event("segment_alloc", A, 100 * MIB), event("alloc", A, loaded * MIB)];
+    let failing = [event("alloc", A + loaded * MIB, stepped * MIB), oom(requested * MIB)];
+    let events = [timed(100, first), timed(1100, failing)].concat();
+    let phases = annotations(&[("load", 50, 1000), ("step", 1050, 2000)]);
+    let blocks = [(loaded * MIB, true), (stepped * MIB, true), ((100 - loaded - stepped) * MIB, false)];
+    snapshot(vec![segment(A, &blocks)], events).with("external_annotations", phases)
+}
+
 #[test]
 fn a_phase_in_which_memory_ran_out_on_both_sides_is_not_judged() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path();
-    let made = |second: u64, requested: u64| {
-        let first = [event("segment_alloc", A, 100 * MIB), event("alloc", A, 20 * MIB)];
-        let failing = [event("alloc", A + 20 * MIB, second * MIB), oom(requested * MIB)];
-        let events = [timed(100, first), timed(1100, failing)].concat();
-        let phases = annotations(&[("load", 50, 1000), ("step", 1050, 2000)]);
-        let blocks = [(20 * MIB, true), (second * MIB, true), ((80 - second) * MIB, false)];
-        snapshot(vec![segment(A, &blocks)], events).with("external_annotations", phases)
-    };
-    let sides = [&made(30, 400), &made(40, 40_000)];
+    let sides = [&running_out(20, 30, 400), &running_out(20, 40, 40_000)];
     for limit in ["phase:step=5%", "phase:step=1GiB", "phase=1GiB", "phase-reserved:step=5%"] {
         let (code, line) = judge(place, sides, &[limit]);
         assert_eq!(code, 3, "{limit}: {line}");
@@ -104,6 +106,23 @@ fn a_phase_in_which_memory_ran_out_on_both_sides_is_not_judged() {
     assert_eq!(judge(place, sides, &["phase:load=0"]).0, 0);
     fs::write(place.join("ptmem.toml"), "allow-oom = true\n").unwrap();
     assert_eq!([judge(place, sides, &["phase:step=1GiB"]).0, judge(place, sides, &["phase:step=0"]).0], [0, 1]);
+}
+
+#[test]
+fn phases_beside_one_in_which_memory_ran_out_are_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let sides = [&running_out(20, 30, 400), &running_out(40, 30, 400)];
+    assert_reads!(judged(judge(folder.path(), sides, &["phase=5%"])) => str!["1: FAIL phase load grew 20.00 MiB (+100.0 %), allowed 5 % (largest growth there: main (train.py:7) +20.00 MiB)"]);
+    assert_reads!(judged(judge(folder.path(), sides, &["phase=20MiB"])) => str!["3: INCONCLUSIVE phase step: memory ran out on both sides: the peak is the limit of the device, not the need of the program"]);
+    let shown = ptmem(folder.path(), &["diff", "before.pkl", "after.pkl", "--max-growth", "phase=5%"]).stdout;
+    let lines = text(&shown);
+    let phases = lines.lines().skip_while(|line| !line.contains("peaks inside phases")).take(4);
+    assert_reads!(phases.collect::<Vec<_>>().join("\n") => str![[r#"
+  peaks inside phases (2 compared)
+      change               before      after        phase
+  +20.00 MiB  +100.0 %  20.00 MiB  40.00 MiB  FAIL  load
+  +20.00 MiB   +40.0 %  50.00 MiB  70.00 MiB     ?  step
+"#]]);
 }
 
 /// Of a phase, another occurrence may reserve most than allocates most.

@@ -33,6 +33,10 @@ pub(super) struct Gated<'a> {
 pub(super) const HOW_TO_NAME: &str = "allocated before the recording: record from the start of the process, and start \
                                       again right before the steps, to see its stacks";
 
+/// Why a peak is not known where memory ran out on both sides.
+pub(super) const RAN_OUT: &str =
+    "memory ran out on both sides: the peak is the limit of the device, not the need of the program";
+
 /// The advice for pinned host memory that is not there.
 const HOW_TO_PIN: &str = "if the program uses any, record it with record_pinned_host_memory=True, from PyTorch 2.14 on";
 
@@ -78,7 +82,7 @@ impl<'a> Gated<'a> {
             let partial = self.partial().filter(|partial| partial.lacks.after);
             return Some(partial.map_or(check, |partial| self.inconclusive(partial.reason)));
         }
-        self.ran_out().map(|reason| self.inconclusive(reason.to_owned()))
+        (self.ran_out() && self.growth.target.is_at_peak()).then(|| self.inconclusive(RAN_OUT.to_owned()))
     }
 
     /// The reason why a side has no history, where the limit needs one.
@@ -89,18 +93,10 @@ impl<'a> Gated<'a> {
         Some(format!("{reason}; {} cannot be compared", target.name()))
     }
 
-    /// The reason why memory that ran out on both sides hides the figure, where it does.
-    fn ran_out(&self) -> Option<&'static str> {
-        let ran_out = self.sides.before.ran_out_of_memory() && self.sides.after.ran_out_of_memory();
-        let is_hidden = self.growth.target.is_at_peak() || self.ran_out_in_phases();
-        (ran_out && is_hidden && !self.thresholds.allow_oom)
-            .then_some("memory ran out on both sides: the peak is the limit of the device, not the need of the program")
-    }
-
-    /// Whether memory ran out within a phase that the limit concerns.
-    fn ran_out_in_phases(&self) -> bool {
-        let rows = self.phase_rows().filter(|_| self.growth.target.kind.is_of_phases());
-        rows.map(|row| row.ran_out).any(|ran_out| ran_out.before || ran_out.after)
+    /// Whether memory ran out on both sides, unless that is allowed.
+    pub(super) fn ran_out(&self) -> bool {
+        let Sides { before, after } = self.sides;
+        before.ran_out_of_memory() && after.ran_out_of_memory() && !self.thresholds.allow_oom
     }
 
     /// The check that passes because the after no longer runs out of memory: the before needed more than its device has.

@@ -10,7 +10,7 @@ use ptmem_trace::phase::PhaseSource;
 use ptmem_trace::profile::{MOST_PHASES, Metric};
 use ptmem_trace::stack::Pass;
 
-use super::growth::Gated;
+use super::growth::{Gated, RAN_OUT};
 use super::judge::Judge;
 use super::{Check, CheckedRow, GrowthLimit, Level, LimitKind, Target, Thresholds};
 
@@ -91,13 +91,15 @@ impl<'a> Gated<'a> {
         self.errors(Metric::Peak, |device| device.figures.allocated.max_error())
     }
 
+    /// Whether memory ran out within a phase, and that hides what it needs.
+    fn is_hidden(&self, row: &PhaseRow) -> bool {
+        self.ran_out() && (row.ran_out.before || row.ran_out.after)
+    }
+
+    /// A check of the limit on a phase, without a result yet.
     fn check_of_phase(&self, row: &PhaseRow) -> Check {
-        let mut check = Check {
-            row: Some(CheckedRow { label: row.title(), key: Some(row.key()), ..CheckedRow::default() }),
-            ..self.check()
-        };
-        check.compare(self.figure(row), &self.growth.limit);
-        check
+        let row = CheckedRow { label: row.title(), key: Some(row.key()), ..CheckedRow::default() };
+        Check { row: Some(row), ..self.check() }
     }
 
     /// Remarks on a phase of which an occurrence exceeds the limit.
@@ -148,8 +150,8 @@ const SKIPPED: &str = "all occurrences are among the first, which skip-first lea
 const LONGEST_NAME: usize = 60;
 
 impl Judge {
-    /// A check per name that exceeds the limit, about the occurrence that does so by most; one that passes where none
-    /// does.
+    /// A check per name that exceeds the limit, about the occurrence that does so by most, and one per name in which memory ran
+    /// out; one that passes where there are none.
     pub(super) fn growth_of_phases(&mut self, gated: &Gated<'_>) {
         if let Some(reason) = gated.phases_cut() {
             return self.cannot_tell(gated.check(), reason);
@@ -158,10 +160,15 @@ impl Judge {
         // The check of the phase that stays nearest to its limit, and by how much: 0 is the nearest.
         let mut nearest: Option<(i128, Check)> = None;
         for occurrences in gated.phases().into_values() {
+            if let Some(hidden) = occurrences.iter().find(|row| gated.is_hidden(row)) {
+                self.cannot_tell(gated.check_of_phase(hidden), RAN_OUT);
+            }
+            let known = occurrences.iter().filter(|row| !gated.is_hidden(row));
             // Take the first of equal ones.
-            let worst = occurrences.iter().rev().max_by_key(|row| gated.excess(row));
+            let worst = known.rev().max_by_key(|row| gated.excess(row));
             let Some(&row) = worst else { continue };
-            let check = gated.check_of_phase(row);
+            let mut check = gated.check_of_phase(row);
+            check.compare(gated.figure(row), &gated.growth.limit);
             match gated.excess(row) {
                 None if gated.growth.target.pattern.is_some() => {
                     self.cannot_tell(check.named(&*row.name), gated.why_unknown(row));
