@@ -87,7 +87,14 @@ fn a_line_that_holds_nothing_at_the_peak_names_a_stack_by_the_most_that_it_held(
         let said = verdict(&ptmem(folder.path(), &["diff", "before.pkl", "after.pkl", "--max-growth", limit]));
         assert_reads!(judged(said) => str!["1: FAIL the most held by stack update (train.py:31) grew 55.00 MiB (+366.7 %), allowed 0 B"]);
     }
-    let at_peak = ["diff", "before.pkl", "after.pkl", "--max-growth", "stack:*:32)=0"];
+    // Its growth is accepted by the same names.
+    for pattern in ["update (train.py:32)", "*:32)"] {
+        let entry = format!("[[accept]]\npattern = '{pattern}'\nbytes = '64MiB'\nreason = 'x'\nexpires = 9999-12-31\n");
+        fs::write(folder.path().join("ptmem.toml"), entry).unwrap();
+        let (code, report) = diff(folder.path(), &["--max-growth", "stack-highest=0"]);
+        assert!(code == Some(0) && !report.contains("unused-rule"), "{pattern}: {report}");
+    }
+    let at_peak = ["diff", "before.pkl", "after.pkl", "--config", "none", "--max-growth", "stack:*:32)=0"];
     assert_reads!(judged(verdict(&ptmem(folder.path(), &at_peak))) => str!["3: INCONCLUSIVE stack:*:32): the pattern matches no stack on either side; the nearest stacks are 'update (train.py:31)' and 'main (train.py:7)'"]);
 }
 

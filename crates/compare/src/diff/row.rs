@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use ptmem_base::pattern::{Naming, Pattern, Selector};
+use ptmem_base::pattern::{Naming, Pattern};
 use ptmem_base::units::Size;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{Bucket, GroupMember, Held, Line, Lines, others};
@@ -204,12 +204,6 @@ impl Row {
     fn other_names(&self) -> impl Iterator<Item = &str> {
         let lines = self.lines.all.iter().map(|line| &line.label);
         self.aliases.iter().chain(lines).map(String::as_str)
-    }
-
-    /// True if a pattern selects it among the rows of its device, see [`crate::diff::DeviceDiff::selector`].
-    #[must_use]
-    pub fn is_selected(&self, selector: &Selector<'_>) -> bool {
-        selector.selects(self.naming(selector.pattern))
     }
 
     /// The row that stands for `count` others.

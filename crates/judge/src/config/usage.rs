@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::pattern::Pattern;
 use ptmem_compare::diff::{DeviceDiff, Diff};
+use ptmem_trace::profile::Profile;
 
 use super::Config;
 use crate::verdict::{AcceptedBy, LimitKind, NamedThing, Target, names};
@@ -56,7 +57,7 @@ impl Noun {
 }
 
 /// The devices of a comparison, or its pinned host memory.
-fn devices(diff: &Diff, of_host: bool) -> impl Iterator<Item = &DeviceDiff> {
+fn devices(diff: &Diff, of_host: bool) -> impl Iterator<Item = &DeviceDiff> + Clone {
     diff.devices.iter().filter(move |device| device.is_host() == of_host)
 }
 
@@ -77,10 +78,12 @@ struct Rule<'c> {
 impl Rule<'_> {
     fn is_used(&self, diff: &Diff, names: &BTreeSet<String>) -> bool {
         match self.noun {
-            // A stack has other names beside its label.
+            // A stack has other names beside its label; those of lines that it sums at any moment take longest.
             Noun::Thing { thing: NamedThing::Stack, of_host } => {
                 let mut rows = devices(diff, of_host).flat_map(|device| &device.rows);
-                rows.any(|row| row.naming(self.pattern).is_some())
+                let groupers = diff.profiles.map(Profile::grouper);
+                rows.clone().any(|row| row.naming(self.pattern).is_some())
+                    || rows.any(|row| row.naming_at_any_moment(self.pattern, &groupers).is_some())
             }
             Noun::Thing { thing: NamedThing::Phase | NamedThing::Module | NamedThing::Pool, .. } | Noun::Path => {
                 names.iter().any(|name| self.pattern.matches(name))

@@ -10,6 +10,7 @@ use ptmem_compare::diff::{DeviceDiff, Row};
 use ptmem_compare::patch::Edit;
 use ptmem_trace::profile::Metric;
 
+use super::stacks::RowNames;
 use super::{Check, LimitKind, Outcome, PassedBy, Target};
 
 /// A day in UTC, as the number of days since the first of January 1970.
@@ -75,21 +76,23 @@ pub(super) struct Budget<'a> {
     accepted: &'a [Accepted],
     /// For each of them, the stacks of the device that it is about.
     stacks: Vec<Vec<Selector<'a>>>,
+    names: RowNames<'a>,
     device: &'a DeviceDiff,
     left: Vec<u64>,
     today: Day,
 }
 
 impl<'a> Budget<'a> {
-    pub(super) fn new(accepted: &'a [Accepted], device: &'a DeviceDiff, today: Day) -> Self {
+    /// `names` are those by which the limit selects stacks.
+    pub(super) fn new(accepted: &'a [Accepted], device: &'a DeviceDiff, names: RowNames<'a>, today: Day) -> Self {
         let stacks = accepted.iter().map(|accepted| {
             let of_stacks = accepted.subjects.iter().filter(|subject| subject.kind == LimitKind::Stacks);
             let patterns =
                 of_stacks.filter(|subject| subject.concerns(device.id())).filter_map(|of| of.pattern.as_ref());
-            patterns.map(|pattern| device.selector(pattern)).collect()
+            patterns.map(|pattern| names.selector(device, pattern)).collect()
         });
         let left = accepted.iter().map(|accepted| accepted.bytes).collect();
-        Self { accepted, stacks: stacks.collect(), device, left, today }
+        Self { accepted, stacks: stacks.collect(), names, device, left, today }
     }
 
     /// Accepts the growth of a stack, as far as there is something left.
@@ -97,7 +100,8 @@ impl<'a> Budget<'a> {
         let edit = row.edit.filter(|_| !check.is_improvement()).and_then(|edit| self.device.edit(edit));
         let is_through = |at: usize| is_through(&self.accepted[at], edit);
         let stacks = self.stacks.iter().zip(&self.left).enumerate();
-        let offers = stacks.map(|(at, (stacks, &left))| if covers(stacks, row) || is_through(at) { left } else { 0 });
+        let offers =
+            stacks.map(|(at, (stacks, &left))| if self.covers(stacks, row) || is_through(at) { left } else { 0 });
         let offers: Vec<u64> = offers.collect();
         let excess = match check.outcome {
             // Growth that is not known is at most what the stack holds now.
@@ -136,7 +140,7 @@ impl<'a> Budget<'a> {
             let mut left = u64::try_from(row.delta()).unwrap_or(u64::MAX);
             for expired in [false, true] {
                 for (at, accepted) in self.accepted.iter().enumerate() {
-                    if covers(&self.stacks[at], row) && (accepted.expires < self.today) == expired {
+                    if self.covers(&self.stacks[at], row) && (accepted.expires < self.today) == expired {
                         let offer = &mut offers[at];
                         let take = left.min(accepted.bytes - *offer);
                         *offer += take;
@@ -146,6 +150,11 @@ impl<'a> Budget<'a> {
             }
         }
         self.accept(check, &offers);
+    }
+
+    /// Whether an agreement about these stacks is about a row.
+    fn covers(&self, stacks: &[Selector<'_>], row: &Row) -> bool {
+        stacks.iter().any(|selector| self.names.is_selected(row, selector))
     }
 
     /// Lets a check pass if what is offered makes up for its excess, and states that as its reason.
@@ -194,11 +203,6 @@ fn excess(check: &Check) -> Option<u128> {
 /// Whether an agreement is about an edit.
 fn is_through(accepted: &Accepted, edit: Option<&Edit>) -> bool {
     accepted.through.as_ref().zip(edit).is_some_and(|(pattern, edit)| edit.is_named(pattern))
-}
-
-/// Whether an agreement is about a stack.
-fn covers(stacks: &[Selector<'_>], row: &Row) -> bool {
-    stacks.iter().any(|selector| row.is_selected(selector))
 }
 
 #[cfg(test)]

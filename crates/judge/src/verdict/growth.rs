@@ -9,6 +9,7 @@ use ptmem_trace::profile::{Bucket, DeviceProfile, Metric, Moment};
 use super::accepted::Budget;
 use super::doubts::no_history;
 use super::judge::Judge;
+use super::stacks::RowNames;
 use super::{Check, GrowthLimit, LimitKind, Outcome, PassedBy, Target, Thresholds};
 
 impl GrowthLimit {
@@ -61,7 +62,8 @@ impl<'a> Gated<'a> {
     }
 
     pub(super) fn budget(&self) -> Budget<'a> {
-        Budget::new(&self.thresholds.accepted, self.device, self.thresholds.today)
+        let names = RowNames::of(self.growth.target.kind, self.diff);
+        Budget::new(&self.thresholds.accepted, self.device, names, self.thresholds.today)
     }
 
     /// The errors of a figure, which cancel where the same blocks of both sides make them.

@@ -20,6 +20,7 @@ struct UncheckedRows {
 }
 
 /// The names by which patterns select rows.
+#[derive(Debug)]
 pub(super) struct RowNames<'d> {
     /// Those of lines that hold something at other moments than the compared one count, too, if there are any.
     at_any_moment: Option<Sides<Grouper<'d>>>,
