@@ -134,7 +134,8 @@ impl<'a> Budget<'a> {
     /// Accepts the growth of a figure: of the peak as much as stacks made it grow whose growth is accepted.
     pub(super) fn accept_metric(&self, check: &mut Check, metric: Metric, device: &DeviceDiff, rows_at_peak: bool) {
         let mut offers = self.offers_for(check, metric.name());
-        let is_by_stacks = metric == Metric::Peak && rows_at_peak && !check.is_improvement();
+        let is_compared = rows_at_peak && !check.figures.is_elsewhere;
+        let is_by_stacks = metric == Metric::Peak && is_compared && !check.is_improvement();
         for row in device.rows.iter().filter(|row| is_by_stacks && row.delta() > 0) {
             // Growth is covered once; agreements that have not expired come first.
             let mut left = u64::try_from(row.delta()).unwrap_or(u64::MAX);

@@ -119,6 +119,7 @@ fn most(grown: &[Grown], delta: i128) -> Option<String> {
 /// The figure of a device that a check is about, where the rows of its moment explain its growth.
 fn figure(check: &Check, device: &DeviceDiff) -> Option<Figure> {
     match check.kind() {
+        _ if check.figures.is_elsewhere => None,
         LimitKind::Metric(metric) => match (metric.measure(), metric.point()) {
             (Measure::Allocated, Point::Peak) => Some(Figure::Peak),
             (_, Point::Start) => Some(Figure::Baseline),
@@ -153,7 +154,8 @@ fn figure(check: &Check, device: &DeviceDiff) -> Option<Figure> {
 /// Whether a check is about a counter that follows what is allocated, and the growth of the peak has most of its growth.
 fn follows_peak(check: &Check, device: &DeviceDiff) -> bool {
     let is_unused = matches!(check.kind(), LimitKind::Metric(metric) if metric.point() == Point::UnusedAtPeak);
-    let follows = check.kind().counter().is_some() && !is_unused && !check.is_of_stacks();
+    let follows =
+        check.kind().counter().is_some() && !is_unused && !check.is_of_stacks() && !check.figures.is_elsewhere;
     let has_most = |gained: i128| 2 * gained >= check.figures.delta.unwrap_or_default();
     follows && device.metric(Metric::Peak).gained().is_some_and(has_most)
 }

@@ -153,6 +153,8 @@ pub struct CheckedFigures {
     pub bound: Option<Bound>,
     /// In words, where they are not those of a limit on growth or size.
     pub words: Option<String>,
+    /// True for a peak beside cuBLAS workspaces that is not where stacks are compared: their growth does not explain it.
+    pub is_elsewhere: bool,
 }
 
 /// Why a check passes whatever its figures are.

@@ -49,13 +49,15 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     cause::complete(Judgement { peak, beside, unlike, most, ..judgement }, diff)
 }
 
-/// The row that grew most where a check fails by the peak of its device.
+/// The row that grew most where a check fails by the peak of its device at the place that is compared.
 fn most_of_failed(diff: &Diff, check: &Check) -> Option<GrownMost> {
     let is_of_peak =
         check.kind() == LimitKind::Metric(Metric::Peak) && check.fails_by_change() && check.reason.is_none();
-    let has_grown = is_of_peak && !check.is_improvement();
+    let has_grown = is_of_peak && !check.is_improvement() && !check.figures.is_elsewhere;
     let device = diff.devices.iter().find(|device| has_grown && device.id() == check.device)?;
-    peak::most(diff, device, device.metric(Metric::Peak).gained()?)
+    // Where the peak grew by more than what is beside workspaces, these may have grown most.
+    let gained = device.metric(Metric::Peak).gained().filter(|gained| check.figures.delta >= Some(*gained))?;
+    peak::most(diff, device, gained)
 }
 
 /// How little of the before the first device of the after has on which that is little.

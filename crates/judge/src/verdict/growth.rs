@@ -138,6 +138,8 @@ impl<'a> Gated<'a> {
         let percent = format_percent(delta, figures.before).map(|percent| format!(" ({percent})")).unwrap_or_default();
         let grown = Size(u64::try_from(delta).unwrap_or(u64::MAX));
         let workspaces = Size(own.before.workspaces);
+        let is_compared = own.before.at == own.before.peak && own.after.at == own.after.peak;
+        check.figures.is_elsewhere = metric == Metric::Peak && !is_compared;
         let metric = metric.name();
         check.figures.words = Some(format!("{metric} beside cuBLAS workspaces ({workspaces}) grew {grown}{percent}"));
         Some(check)
@@ -285,7 +287,8 @@ impl Judge {
             check = beside;
             self.doubt_or_accept(gated, &mut check, metric);
         }
-        if check.outcome == Outcome::Exceeded && delta > 0 && check.reason.is_none() {
+        let is_explained = check.reason.is_none() && !check.figures.is_elsewhere;
+        if check.outcome == Outcome::Exceeded && delta > 0 && is_explained {
             check.reason = gated.hidden_growth(metric, delta).or_else(|| gated.slack(metric));
         }
         self.add(check);

@@ -24,6 +24,8 @@ use crate::trace::Trace;
 pub struct WithoutWorkspaces {
     /// The most bytes at any moment.
     pub peak: u64,
+    /// Bytes at the requested moment.
+    pub at: u64,
     /// Bytes at the end.
     pub end: u64,
     /// The most that the workspaces held.
@@ -204,8 +206,9 @@ impl DeviceProfile {
         let of_class: Vec<u32> = totals.of_class.iter().map(|&total| kinds[total as usize]).collect();
         let highest = self.trace.highest(&of_class, 2);
         let own = totals.all.iter().zip(kinds).filter(|(_, kind)| *kind == 0);
+        let at = own.clone().fold(0, |sum: u64, (exact, _)| sum.saturating_add(exact.sums.at.bytes));
         let end = own.fold(0, |sum: u64, (exact, _)| sum.saturating_add(exact.sums.end.bytes));
-        Some(WithoutWorkspaces { peak: highest[0].bytes, end, workspaces: highest[1].bytes })
+        Some(WithoutWorkspaces { peak: highest[0].bytes, at, end, workspaces: highest[1].bytes })
     }
 
     /// The types and shapes of the tensors that each group holds at the requested moment.
