@@ -204,7 +204,8 @@ fn profiles_that_were_changed_are_refused() {
         (
             ",1440256,1440000",
             ",1440256,18446744073709551615",
-            "the figure 'requested' of device 0 is not the one of its history",
+            "the figure 'requested' of device 0 is not the one of its history; the file was changed by hand, merged or damaged, \
+             or another version saved it",
         ),
         ("\"history\": \"recorded\"", "\"history\": \"empty\"", "the figure 'history'"),
         ("\"history\": \"recorded\"", "\"history\": \"numbers-only\"", "the figure 'history'"),

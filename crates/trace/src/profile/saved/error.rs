@@ -18,7 +18,7 @@ pub enum SavedError {
     #[error("this looks like JSON, but is not a saved profile: {0}; {EXPECTED}")]
     NotAProfile(JsonDocument),
     /// A profile that contradicts itself.
-    #[error("{0}; the file was changed by hand, merged or damaged. Write it again")]
+    #[error("{0}; the file was changed by hand, merged or damaged, or another version saved it. Write it again")]
     Damaged(String),
     /// The numbers of layers, which are folded in the file.
     #[error(
