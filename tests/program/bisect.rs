@@ -367,6 +367,7 @@ fn no_error_is_a_bad_commit_for_git() {
         (&["../typo.pkl", "--max-growth", "5%"], 128, "there is no such commit"),
         (&[good, "--max-grow", "5%"], 128, "unexpected argument '--max-grow'"),
         (&[good], 128, "no limit is given, here or in ptmem.toml"),
+        (&[good, "--warn-growth", "5%"], 128, "each limit only warns, so no commit could be bad"),
         (&[good, "--max-growth", "5%", "--exit-zero"], 128, "--exit-zero would call each commit good"),
         (&[good, "--max-growth", "5%", "--config", "none.toml"], 125, "none.toml"),
     ] {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Error, Result, anyhow, bail};
 use ptmem::diagnostic::{Code, Diagnostic};
-use ptmem::verdict::{Gate, Verdict};
+use ptmem::verdict::{Gate, Level, Verdict};
 
 use super::arguments::BisectArguments;
 use crate::cli::config::{self, Loaded};
@@ -34,22 +34,6 @@ impl<'a> Judging<'a> {
         Ok(Self { arguments, place, loaded, git: None })
     }
 
-    /// Refuses a search that cannot have an answer, before the next recording: without limits, or where the good one exceeds
-    /// absolute ones.
-    pub(super) fn check_good(&self, recording: &Path, good: &str) -> Result<()> {
-        let itself = self.compare(recording, recording)?;
-        if !itself.is_gated() {
-            bail!("no limit is given, here or in ptmem.toml; expected one, such as --max-growth 5%");
-        }
-        if itself.verdict() == Verdict::Regression {
-            let sentence = itself.headline().sentence;
-            bail!(
-                "{good}: the good end itself exceeds a limit: {sentence}; give an older one, or limits on growth alone"
-            );
-        }
-        Ok(())
-    }
-
     pub(super) fn compare(&self, before: &Path, after: &Path) -> Result<Gate> {
         let BisectArguments { limits, trust, stacks, view, .. } = self.arguments;
         let config = &self.loaded.config;
@@ -71,6 +55,32 @@ impl<'a> Judging<'a> {
         self.write(&gate, output)?;
         Ok(exit_code(gate.verdict(), self.arguments.trust.exit_zero))
     }
+}
+
+/// Refuses a search that cannot have an answer, before the next recording, by the comparison of the good one with itself: without
+/// limits, or where it exceeds absolute ones.
+pub(super) fn check_good(itself: &Gate, good: &str) -> Result<()> {
+    if !itself.is_gated() {
+        bail!("no limit is given, here or in ptmem.toml; expected one, such as --max-growth 5%");
+    }
+    if itself.verdict() == Verdict::Regression {
+        let sentence = itself.headline().sentence;
+        bail!("{good}: the good end itself exceeds a limit: {sentence}; give an older one, or limits on growth alone");
+    }
+    Ok(())
+}
+
+/// The same for git, which only asks whether a commit fails.
+pub(super) fn check_good_for_git(itself: &Gate, good: &str) -> Result<()> {
+    check_good(itself, good)?;
+    let of_jobs = itself.jobs().flat_map(|job| &job.ranks.judgement.checks);
+    let mut checks = itself.leaves().flat_map(|of| &of.judgement.checks).chain(of_jobs);
+    if checks.all(|check| check.limit.level == Level::Warn) {
+        bail!(
+            "each limit only warns, so no commit could be bad; give one as --max-growth, or as max-growth in ptmem.toml"
+        );
+    }
+    Ok(())
 }
 
 /// The error for one that must have a recording, with what else to do where that is the fault of this one.

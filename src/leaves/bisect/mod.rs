@@ -21,7 +21,7 @@ use crate::cli::recorder::{Attempt, Failure, Made, Program, Recorder, own_files,
 use crate::leaves::search::{Answer, Asked, Candidates, search};
 pub(crate) use arguments::BisectArguments;
 use commits::Commits;
-use judging::{Judging, refused};
+use judging::{Judging, check_good, refused};
 use releases::Releases;
 
 /// A set whose members can be recorded.
@@ -106,7 +106,7 @@ impl<S: Recordable> Bisection<'_, S> {
     fn answer(&mut self, noun: &str, output: &Output) -> Result<ExitCode> {
         let [good, bad] = self.set.ends();
         let of_good = self.required(&good)?;
-        self.judging.check_good(&of_good, &good.to_string())?;
+        check_good(&self.judging.compare(&of_good, &of_good)?, &good.to_string())?;
         let of_bad = self.required(&bad)?;
         let whole = self.judging.compare(&of_good, &of_bad)?;
         if whole.verdict() != Verdict::Regression {

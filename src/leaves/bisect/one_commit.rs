@@ -9,7 +9,7 @@ use anyhow::{Error, anyhow};
 use ptmem::verdict::Verdict;
 
 use super::arguments::BisectArguments;
-use super::judging::{Judging, refused};
+use super::judging::{Judging, check_good_for_git, refused};
 use crate::cli::exit::ABORT_BISECTION;
 use crate::cli::output::{self, Output};
 use crate::cli::recorder::process::Interrupted;
@@ -51,7 +51,8 @@ fn judge(good: &Path, arguments: &BisectArguments, output: &Output) -> Result<Ve
         return Err(Unjudged::AnyCommit(error));
     }
     let judging = Judging::here(arguments)?;
-    judging.check_good(good, &arguments.range).map_err(Unjudged::AnyCommit)?;
+    let itself = judging.compare(good, good).map_err(Unjudged::AnyCommit)?;
+    check_good_for_git(&itself, &arguments.range).map_err(Unjudged::AnyCommit)?;
     let record = &arguments.record;
     let recorder = Recorder::of_command(record, &"checkout", &[])?;
     let here = env::current_dir().map_err(Error::from)?;
