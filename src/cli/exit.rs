@@ -16,7 +16,8 @@ pub(crate) const ABORT_BISECTION: u8 = 128;
 
 /// The exit code of a command line without an answer. While git bisects, that is none for the commit.
 pub(super) fn could_not_run(words: &[OsString]) -> ExitCode {
-    let is_bisect = words.get(1).is_some_and(|command| command == "bisect");
+    // Global options may come before the command, and the words after -- are another program's.
+    let is_bisect = words.iter().skip(1).take_while(|word| *word != "--").any(|word| word == "bisect");
     ExitCode::from(if is_bisect && git::is_bisecting() { ABORT_BISECTION } else { COULD_NOT_RUN })
 }
 

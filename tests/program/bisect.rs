@@ -376,6 +376,9 @@ fn no_error_is_a_bad_commit_for_git() {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
         assert!(error.contains(words), "{arguments:?}: {error}");
     }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
+    command.current_dir(history.root()).args(["--color", "never", "bisect", "typo.pkl", "--", "true"]);
+    assert_eq!(command.output().unwrap().status.code(), Some(128), "a global option before the command");
     assert!(!history.runs().exists(), "nothing was recorded");
     fs::write(history.root().join("ptmem.toml"), "unknown = 1\n").unwrap();
     let output = history.run(&[good, "--max-growth", "5%"]);
