@@ -369,7 +369,7 @@ fn no_error_is_a_bad_commit_for_git() {
         (&[good], 128, "no limit is given, here or in ptmem.toml"),
         (&[good, "--warn-growth", "5%"], 128, "each limit only warns, so no commit could be bad"),
         (&[good, "--max-growth", "5%", "--exit-zero"], 128, "--exit-zero would call each commit good"),
-        (&[good, "--max-growth", "5%", "--config", "none.toml"], 125, "none.toml"),
+        (&[good, "--max-growth", "5%", "--config", "none.toml"], 128, "none.toml"),
     ] {
         let output = history.run(arguments);
         let error = text(&output.stderr);
@@ -380,11 +380,32 @@ fn no_error_is_a_bad_commit_for_git() {
     command.current_dir(history.root()).args(["--color", "never", "bisect", "typo.pkl", "--", "true"]);
     assert_eq!(command.output().unwrap().status.code(), Some(128), "a global option before the command");
     assert!(!history.runs().exists(), "nothing was recorded");
-    fs::write(history.root().join("ptmem.toml"), "unknown = 1\n").unwrap();
-    let output = history.run(&[good, "--max-growth", "5%"]);
-    assert_eq!(output.status.code(), Some(125), "{}", text(&output.stderr));
     git(&history.root(), &["bisect", "reset"]);
     assert_eq!(history.run(&["typo.pkl", "--max-growth", "5%"]).status.code(), Some(2), "nobody bisects");
+}
+
+/// Where commits have a configuration, what one lacks is its own fault; one that none has is the same for all.
+#[test]
+fn a_commit_without_limits_of_its_own_is_skipped() {
+    let history = History::new();
+    let good = folder().join("before.pkl");
+    let good = good.to_str().unwrap();
+    fs::write(history.root().join("ptmem.toml"), "unknown = 1\n").unwrap();
+    assert_eq!(history.run(&[good, "--max-growth", "5%"]).status.code(), Some(128), "of no commit");
+    fs::write(history.root().join("ptmem.toml"), "[max-growth]\npeak = '5%'\n").unwrap();
+    git(&history.root(), &["add", "ptmem.toml"]);
+    git(&history.root(), &["commit", "--quiet", "--message", "Limits"]);
+    git(&history.root(), &["checkout", "--quiet", "main~1"]);
+    for (arguments, code) in [
+        (&[good][..], 125),
+        (&[good, "--config", "ptmem.toml"], 125),
+        (&[good, "--config", "none"], 128),
+        (&[good, "--config", "../ptmem.toml"], 128),
+    ] {
+        let output = history.run(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
+    }
+    assert!(!history.runs().exists(), "nothing was recorded");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! bad commit, so no error has one.
 
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Error, anyhow};
@@ -10,7 +10,11 @@ use ptmem::verdict::Verdict;
 
 use super::arguments::BisectArguments;
 use super::judging::{Judging, check_good_for_git, refused};
+use crate::cli::args::ConfigArguments;
+use crate::cli::checkout;
+use crate::cli::config::PLACES;
 use crate::cli::exit::ABORT_BISECTION;
+use crate::cli::git::{self, git};
 use crate::cli::output::{self, Output};
 use crate::cli::recorder::process::Interrupted;
 use crate::cli::recorder::{Candidate, Failure, InProgress, Program, Recorder};
@@ -50,9 +54,9 @@ fn judge(good: &Path, arguments: &BisectArguments, output: &Output) -> Result<Ve
         let error = anyhow!("--exit-zero would call each commit good; leave it out where a snapshot is compared");
         return Err(Unjudged::AnyCommit(error));
     }
-    let judging = Judging::here(arguments)?;
+    let judging = Judging::here(arguments).map_err(|error| by_rules(error, arguments))?;
     let itself = judging.compare(good, good).map_err(Unjudged::AnyCommit)?;
-    check_good_for_git(&itself, &arguments.range).map_err(Unjudged::AnyCommit)?;
+    check_good_for_git(&itself, &arguments.range).map_err(|error| by_rules(error, arguments))?;
     let record = &arguments.record;
     let recorder = Recorder::of_command(record, &"checkout", &[])?;
     let here = env::current_dir().map_err(Error::from)?;
@@ -62,4 +66,27 @@ fn judge(good: &Path, arguments: &BisectArguments, output: &Output) -> Result<Ve
     let gate = judging.compare(good, &recorded.path)?;
     judging.write(&gate, output)?;
     Ok(gate.verdict())
+}
+
+/// Whose fault an error in the configuration or the limits is: of the commit, where commits have a configuration of their own.
+fn by_rules(error: Error, arguments: &BisectArguments) -> Unjudged {
+    if is_of_commits(&arguments.config) { Unjudged::ThisCommit(error) } else { Unjudged::AnyCommit(error) }
+}
+
+/// Whether any commit has the configuration, or one of the places where it would be.
+fn is_of_commits(config: &ConfigArguments) -> bool {
+    let here = env::current_dir().unwrap_or_default();
+    let Some(root) = checkout::around(&here) else { return false };
+    let places: Vec<PathBuf> = match config.file() {
+        Some(file) => vec![here.join(file)],
+        None if config.is_none() => Vec::new(),
+        None => {
+            let folders = here.ancestors().take_while(|folder| folder.starts_with(&root));
+            folders.flat_map(|folder| PLACES.map(|place| folder.join(place))).collect()
+        }
+    };
+    let mut log = git(Some(&root));
+    log.args(["log", "--all", "--max-count=1", "--format=%H", "--"]).args(&places);
+    // Git refuses a path outside of the repository, which no commit has.
+    !places.is_empty() && git::text(&mut log, &[]).is_ok_and(|commit| !commit.is_empty())
 }
