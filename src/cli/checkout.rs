@@ -47,20 +47,21 @@ pub(crate) fn current(place: &StartFolder, config: Option<PathBuf>) -> Checkout 
 /// Folders of a checkout that are looked into; a larger one is known in part.
 const MOST_FOLDERS: usize = 10_000;
 
-/// Folders that hold no code of the checkout.
-const SKIPPED: [&str; 7] = ["node_modules", "__pycache__", "site-packages", "dist-packages", "target", "build", "dist"];
+/// Folders with caches and packages, and those with what is built.
+const INSTALLED: [&str; 4] = ["node_modules", "__pycache__", "site-packages", "dist-packages"];
+const BUILT: [&str; 3] = ["target", "build", "dist"];
 
 /// The Python files and notebooks below a folder, by their paths from there, those at the top first.
 pub(crate) fn list(root: &Path) -> Vec<String> {
-    files_below(root, |name| name.ends_with(".py") || name.ends_with(".ipynb"))
+    files_below(root, is_of_code, |name| name.ends_with(".py") || name.ends_with(".ipynb"))
 }
 
-/// The files of any kind below a folder, but for those in hidden folders and other ones that hold no code.
+/// The files of any kind below a folder, but for those of caches, environments and git.
 pub(crate) fn all_files(root: &Path) -> Vec<String> {
-    files_below(root, |_| true)
+    files_below(root, is_of_user, |_| true)
 }
 
-fn files_below(root: &Path, is_wanted: fn(&str) -> bool) -> Vec<String> {
+fn files_below(root: &Path, is_entered: fn(&str, &Path) -> bool, is_wanted: fn(&str) -> bool) -> Vec<String> {
     let mut files = Vec::new();
     let mut folders = VecDeque::from([(root.to_owned(), String::new())]);
     let mut looked_into = 0;
@@ -69,7 +70,7 @@ fn files_below(root: &Path, is_wanted: fn(&str) -> bool) -> Vec<String> {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             let Ok(kind) = entry.file_type() else { continue };
-            if kind.is_dir() && is_of_code(&name, &entry.path()) {
+            if kind.is_dir() && is_entered(&name, &entry.path()) {
                 folders.push_back((entry.path(), format!("{prefix}{name}/")));
             } else if !kind.is_dir() && is_wanted(&name) {
                 files.push(format!("{prefix}{name}"));
@@ -81,7 +82,13 @@ fn files_below(root: &Path, is_wanted: fn(&str) -> bool) -> Vec<String> {
 
 /// True if a folder may hold code of the checkout: it is neither hidden nor a virtual environment.
 fn is_of_code(name: &str, folder: &Path) -> bool {
-    !name.starts_with('.') && !SKIPPED.contains(&name) && !folder.join("pyvenv.cfg").exists()
+    !name.starts_with('.') && !BUILT.contains(&name) && is_of_user(name, folder)
+}
+
+/// True if a folder may hold files of the user: it is neither a cache nor an environment, nor that of git.
+fn is_of_user(name: &str, folder: &Path) -> bool {
+    let is_marked = ["pyvenv.cfg", "CACHEDIR.TAG"].iter().any(|mark| folder.join(mark).exists());
+    !is_marked && !INSTALLED.contains(&name) && ![".cache", ".git"].contains(&name)
 }
 
 /// The repository around a place, otherwise the workspace of a job, otherwise the folder of the place.

@@ -12,7 +12,7 @@ use crate::support::fixtures;
 use crate::support::history::{A, MIB, event, file, segment};
 use crate::support::pickle;
 use crate::support::readers::{check_json, check_markdown};
-use crate::support::tool::text;
+use crate::support::tool::{commit, git, text};
 
 /// An event that a function causes.
 fn by(function: &str, action: &str, addr: u64, size: u64) -> pickle::Value {
@@ -194,6 +194,34 @@ fn a_search_records_again_where_a_file_changed_or_on_request() {
         let note = "note: recordings of an earlier search are kept; --no-cache makes them anew\n";
         assert_eq!(text(&output.stderr).contains(note), is_kept, "{}", text(&output.stderr));
     }
+}
+
+/// Searches before and after a change of a file, and counts the runs of all searches.
+fn runs_around_change(folder: &Path, file: &str) -> [usize; 2] {
+    ["1024", "10240"].map(|text| {
+        fs::write(folder.join(file), text).unwrap();
+        assert_eq!(search(folder, &["batch=1..1"], &[], "true").status.code(), Some(0));
+        fs::read_to_string(folder.join("cache/ran")).unwrap().lines().count()
+    })
+}
+
+/// A program reads files wherever they are: in folders of other names, submodules, and repositories inside of another.
+#[test]
+fn a_search_records_again_where_a_file_in_a_folder_changed() {
+    let folder = runs(1..=1);
+    let place = folder.path();
+    fs::create_dir_all(place.join("conf/target")).unwrap();
+    assert_eq!(runs_around_change(place, "conf/target/config.json"), [1, 2]);
+    let library = tempfile::tempdir().unwrap();
+    fs::write(library.path().join("layer.py"), "").unwrap();
+    commit(library.path(), &["layer.py"]);
+    let library = library.path().to_str().unwrap();
+    fs::write(place.join(".gitignore"), "cache\n").unwrap();
+    commit(place, &[".gitignore"]);
+    git(place, &["clone", "--quiet", library, "nested"]);
+    assert_eq!(runs_around_change(place, "nested/layer.py"), [3, 4]);
+    git(place, &["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", library, "dep"]);
+    assert_eq!(runs_around_change(place, "dep/layer.py"), [5, 6]);
 }
 
 #[test]

@@ -54,9 +54,9 @@ fn packages(python: &OsStr) -> Vec<String> {
 /// directory where it is in no repository, or ignored. Caches are no part of either.
 pub(crate) fn own_files() -> Vec<PathBuf> {
     let here = env::current_dir().unwrap_or_default();
-    let mut files = unignored(&here);
+    let mut files = checkout::around(&here).map(|root| unignored(&root)).unwrap_or_default();
     if !files.iter().any(|file| file.starts_with(&here)) {
-        files = checkout::all_files(&here).iter().map(|file| here.join(file)).collect();
+        files = all_files(&here);
     }
     if let Some(cache) = cache_home().ok().and_then(|cache| fs::canonicalize(cache).ok()) {
         files.retain(|file| !file.starts_with(&cache));
@@ -73,11 +73,20 @@ pub(super) fn cache_home() -> Result<PathBuf> {
     Ok(std::path::absolute(cache)?)
 }
 
-/// The tracked and untracked files of the repository around a folder.
-fn unignored(folder: &Path) -> Vec<PathBuf> {
-    let Some(root) = checkout::around(folder) else { return Vec::new() };
+/// The tracked and untracked files of a repository. Of a submodule or another repository inside, git lists only the folder.
+fn unignored(root: &Path) -> Vec<PathBuf> {
     let words = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
-    let listed = git::output(&mut git(Some(&root)), &words).unwrap_or_default();
+    let listed = git::output(&mut git(Some(root)), &words).unwrap_or_default();
     let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    names.map(|name| root.join(String::from_utf8_lossy(name).as_ref())).collect()
+    let paths = names.map(|name| root.join(String::from_utf8_lossy(name).as_ref()));
+    let files = paths.flat_map(|path| match path.is_dir() && !path.is_symlink() {
+        true if path.join(".git").exists() => unignored(&path),
+        true => all_files(&path),
+        false => vec![path],
+    });
+    files.collect()
+}
+
+fn all_files(folder: &Path) -> Vec<PathBuf> {
+    checkout::all_files(folder).iter().map(|file| folder.join(file)).collect()
 }
