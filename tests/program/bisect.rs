@@ -352,6 +352,7 @@ fn git_bisect_run_is_told_what_to_make_of_a_commit() {
         git(&history.root(), &["checkout", "--quiet", commit]);
         let output = history.run(&[&good.to_string_lossy(), "--max-growth", "5%"]);
         assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+        assert!(!text(&output.stderr).contains("earlier search"), "each checkout is recorded anew");
     }
 }
 

@@ -13,6 +13,7 @@ use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::{env, fs};
 
 use anyhow::{Context as _, Result};
@@ -183,6 +184,8 @@ pub(crate) type Attempt = Result<Made>;
 /// A folder with recordings.
 pub(crate) struct Recorder {
     folder: PathBuf,
+    /// Folders of earlier searches, until a use of one is told.
+    earlier: Mutex<Vec<PathBuf>>,
     /// Keeps other runs out of the folder.
     _lock: fs::File,
 }
@@ -195,12 +198,12 @@ impl Recorder {
             format!("{}: cannot be made; set XDG_CACHE_HOME to a folder that can be written", folder.display())
         })?;
         let lock = lock(&folder)?;
-        Ok(Self { folder, _lock: lock })
+        Ok(Self { folder, earlier: Mutex::default(), _lock: lock })
     }
 
     /// A folder of recordings that nobody keeps.
     pub(crate) fn in_folder(folder: &Path) -> Result<Self> {
-        Ok(Self { folder: folder.to_owned(), _lock: lock(folder)? })
+        Ok(Self { folder: folder.to_owned(), earlier: Mutex::default(), _lock: lock(folder)? })
     }
 
     /// The recordings of one command in one environment: those of the candidates have names of their own.
@@ -210,21 +213,29 @@ impl Recorder {
         of.hash(&mut key);
         hash_environment(&python_of(&arguments.command), &mut key);
         hash_files(files.iter().cloned().chain(arguments.command.iter().map(PathBuf::from)), &mut key);
-        let recorder = Self::open("search", key.finish())?;
-        recorder.of_earlier_searches(arguments.no_cache);
-        Ok(recorder)
+        Ok(Self::open("search", key.finish())?.of_earlier_searches(arguments.no_cache))
     }
 
-    /// Removes what earlier searches recorded, or says that it answers this one.
-    fn of_earlier_searches(&self, is_unwanted: bool) {
+    /// Removes what earlier searches recorded, or notes it.
+    fn of_earlier_searches(mut self, is_unwanted: bool) -> Self {
         let folders = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let kept: Vec<PathBuf> = folders.filter(|folder| folder.join(EXIT).exists()).collect();
         if is_unwanted {
             for folder in kept {
                 let _ = fs::remove_dir_all(folder);
             }
-        } else if !kept.is_empty() {
+        } else {
+            self.earlier = Mutex::new(kept);
+        }
+        self
+    }
+
+    /// Says once that a recording is of an earlier search.
+    fn tell_of_earlier(&self, folder: &PathBuf) {
+        let Ok(mut earlier) = self.earlier.lock() else { return };
+        if earlier.contains(folder) {
             output::print_note("recordings of an earlier search are kept; --no-cache makes them anew");
+            earlier.clear();
         }
     }
 
@@ -237,7 +248,9 @@ impl Recorder {
     pub(crate) fn kept(&self, name: &str) -> Option<Recorded> {
         let folder = self.place(name);
         let code = fs::read_to_string(folder.join(EXIT)).ok()?.parse().ok()?;
-        usable(&folder, code)
+        let recorded = usable(&folder, code)?;
+        self.tell_of_earlier(&folder);
+        Some(recorded)
     }
 
     /// Makes the folder of a candidate anew: it may hold leftovers of an interrupted run.
