@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::fixtures;
-use crate::support::history::{MIB, Tensors, train};
+use crate::support::history::{A, MIB, Tensors, event, oom, segment, snapshot, train};
 use crate::support::pickle;
 use crate::support::readers::{check_json, check_markdown};
 use crate::support::tool::text;
@@ -254,6 +254,29 @@ fn every_run_that_failed_is_named() {
     let report = succeed(place.path(), &["history", "1.pkl", "2.pkl", "3.pkl"]);
     assert!(report.contains("warning[run-incomplete] 2.pkl: the program failed: E: no file"), "{report}");
     assert_eq!(report.matches("run-incomplete").count(), 1, "{report}");
+    // Each in its own words.
+    let facts = serde_json::json!({"format": 1, "ending": {"kind": "exception", "message": "E: no room"}});
+    let failed = train(Tensors { batch: MIB, loss: MIB, sum: MIB, sums: "add" }).with("ptmem", facts);
+    fs::write(place.path().join("3.pkl"), pickle::write(&failed, pickle::Options::default())).unwrap();
+    let report = succeed(place.path(), &["history", "1.pkl", "2.pkl", "3.pkl"]);
+    for expected in ["2.pkl: the program failed: E: no file", "3.pkl: the program failed: E: no room"] {
+        assert!(report.contains(&format!("warning[run-incomplete] {expected}")), "{report}");
+    }
+}
+
+/// A program that catches the error of a failed request and reaches its end is whole.
+#[test]
+fn a_run_that_goes_on_without_memory_is_whole() {
+    let place = tempfile::tempdir().unwrap();
+    for (kind, is_told) in [("whole", false), ("oom", true)] {
+        let events = vec![event("segment_alloc", A, 2 * MIB), event("alloc", A, MIB), oom(64 * MIB)];
+        let segments = vec![segment(A, &[(MIB, true), (MIB, false)])];
+        let facts = serde_json::json!({"format": 1, "ending": {"kind": kind, "message": "E"}});
+        let run = snapshot(segments, events).with("ptmem", facts);
+        fs::write(place.path().join("1.pkl"), pickle::write(&run, pickle::Options::default())).unwrap();
+        let told = warnings(place.path(), &["1.pkl"]);
+        assert_eq!(told.contains("run-incomplete"), is_told, "{kind}: {told}");
+    }
 }
 
 fn warnings(folder: &Path, names: &[&str]) -> String {

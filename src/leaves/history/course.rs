@@ -4,7 +4,7 @@ use ptmem::budget::{DeviceBudget, DeviceMemory};
 use ptmem::device::DeviceId;
 use ptmem::diagnostic::{Code, Diagnostic, Severity};
 use ptmem::leak::{self, Growing, Trend, course_changes};
-use ptmem::profile::{self, DeviceProfile, Profile};
+use ptmem::profile::{self, DeviceProfile, EndingKind, Profile};
 use ptmem::stack::{GroupBy, More};
 use ptmem::tracks::{self, DeviceTrack, StackTrack};
 
@@ -171,21 +171,17 @@ impl History {
     }
 }
 
-/// The warnings of all profiles, whose figures are part of the course, and the notes of the latest. A warning that several have is
-/// given once, as the latest of them has it.
+/// The warnings of all profiles, whose figures are part of the course, and the notes of the latest. A warning that several have in the
+/// same words is given once.
 fn diagnostics(points: &[CoursePoint], profiles: &[Profile], allow_oom: bool) -> Vec<Diagnostic> {
     let mut warnings: Vec<(Vec<&str>, Diagnostic)> = Vec::new();
     for (point, profile) in points.iter().zip(profiles) {
         for found in warnings_of(profile, allow_oom) {
             // A profile can have several with one code.
-            let known = warnings.iter_mut().find(|(names, known)| {
-                (known.code, known.device) == (found.code, found.device) && names.last() != Some(&&*point.name)
-            });
+            let known =
+                warnings.iter_mut().find(|(names, known)| *known == found && names.last() != Some(&&*point.name));
             match known {
-                Some((names, known)) => {
-                    names.push(&point.name);
-                    *known = found;
-                }
+                Some((names, _)) => names.push(&point.name),
                 None => warnings.push((vec![&point.name], found)),
             }
         }
@@ -203,7 +199,10 @@ fn warnings_of(profile: &Profile, allow_oom: bool) -> Vec<Diagnostic> {
     let own = profile.diagnostics.iter().filter(|found| found.code.severity() == Severity::Warning);
     let mut warnings: Vec<Diagnostic> = own.cloned().collect();
     let is_known = allow_oom || warnings.iter().any(|found| found.code == Code::RunIncomplete);
-    if !is_known && profile.devices.iter().any(DeviceProfile::ran_out_of_memory) {
+    // Programs can go on after a failed request; whether they did is not known without facts.
+    let ending = profile.run.as_ref().and_then(|run| run.ending.as_ref());
+    let is_ended = ending.is_none_or(|ending| ending.kind == EndingKind::Oom);
+    if !is_known && is_ended && profile.devices.iter().any(DeviceProfile::ran_out_of_memory) {
         let message = "the program ran out of memory; the figures are not those of a whole run";
         warnings.push(Diagnostic::new(Code::RunIncomplete, None, message.to_owned()));
     }
