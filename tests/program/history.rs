@@ -279,6 +279,15 @@ fn a_run_that_goes_on_without_memory_is_whole() {
     }
 }
 
+#[test]
+fn one_profile_has_headroom() {
+    let before = fixtures::folder().join("before.pkl").display().to_string();
+    let report = json(&fixtures::folder(), &["history", &before, "--device-memory", "1GiB"]);
+    let device = &report["devices"][0];
+    let reserved = device["figures"][0]["reserved"].as_u64().unwrap();
+    assert_eq!((&device["outlook"], device["headroom"].as_u64()), (&Value::Null, Some((1 << 30) - reserved)));
+}
+
 fn warnings(folder: &Path, names: &[&str]) -> String {
     let report = succeed(folder, &[&["history", "--order", "given"], names].concat());
     let lines: Vec<&str> = report.lines().filter(|line| line.contains("warning[")).collect();

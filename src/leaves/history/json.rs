@@ -39,6 +39,7 @@ object! {
         figures: device.figures,
         steps: list(device.steps.iter().map(StepReport)),
         device_memory?: device.budget.map(BudgetReport),
+        headroom?: device.headroom,
         outlook: device.outlook,
         stacks: list(device.stacks.iter().map(StackReport)),
     }
