@@ -9,8 +9,8 @@ use crate::cli::recorder::RecordArguments;
 ///
 /// Searches between a good and a bad commit or release: records candidates on a simulated card and compares each
 /// with the good one, until it knows the first that exceeds the limits. Reports that one, compared with the one
-/// before it. Recordings are kept, so an interrupted search continues. Candidates that cannot be recorded are
-/// skipped.
+/// before it. Recordings are kept, so an interrupted search continues; one of releases only if no file changed that
+/// git does not ignore. Candidates that cannot be recorded are skipped.
 ///
 /// With a snapshot of a good commit instead of a range, it records and judges only the checkout, and exits with 125
 /// if that cannot be recorded, or with 128 if no commit could be judged:
