@@ -13,7 +13,7 @@ use crate::cli::recorder::RecordArguments;
 /// git does not ignore. Candidates that cannot be recorded are skipped.
 ///
 /// With a snapshot of a good commit instead of a range, it records and judges only the checkout, and exits with 125
-/// if that cannot be recorded, or with 128 if no commit could be judged:
+/// if that has no verdict, or with 128 if no commit could have one:
 /// git bisect run ptmem bisect good.pkl --max-growth 5% -- python train.py
 #[derive(Debug, Args)]
 #[command(
