@@ -401,6 +401,7 @@ fn a_commit_without_limits_of_its_own_is_skipped() {
         (&[good][..], 125),
         (&[good, "--config", "ptmem.toml"], 125),
         (&[good, "--config", "none"], 128),
+        (&[good, "--max", "10MiB"], 128),
         (&[good, "--config", "../ptmem.toml"], 128),
     ] {
         let output = history.run(arguments);

@@ -34,6 +34,11 @@ impl<'a> Judging<'a> {
         Ok(Self { arguments, place, loaded, git: None })
     }
 
+    /// By the options alone.
+    pub(super) fn without_config(self) -> Self {
+        Self { loaded: Loaded::default(), ..self }
+    }
+
     pub(super) fn compare(&self, before: &Path, after: &Path) -> Result<Gate> {
         let BisectArguments { limits, trust, stacks, view, .. } = self.arguments;
         let config = &self.loaded.config;

@@ -56,7 +56,11 @@ fn judge(good: &Path, arguments: &BisectArguments, output: &Output) -> Result<Ve
     }
     let judging = Judging::here(arguments).map_err(|error| by_rules(error, arguments))?;
     let itself = judging.compare(good, good).map_err(Unjudged::AnyCommit)?;
-    check_good_for_git(&itself, &arguments.range).map_err(|error| by_rules(error, arguments))?;
+    if let Err(error) = check_good_for_git(&itself, &arguments.range) {
+        let by_options = judging.without_config().compare(good, good).map_err(Unjudged::AnyCommit)?;
+        let is_of_any = by_options.verdict() == Verdict::Regression;
+        return Err(if is_of_any { Unjudged::AnyCommit(error) } else { by_rules(error, arguments) });
+    }
     let record = &arguments.record;
     let recorder = Recorder::of_command(record, &"checkout", &[])?;
     let here = env::current_dir().map_err(Error::from)?;
