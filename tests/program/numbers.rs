@@ -275,6 +275,9 @@ fn what_is_not_a_number_of_bytes_is_named() {
         ("a.csv", "case,peak\nx,much\n", "line 2, peak: expected a number of bytes, found much"),
         ("a.csv", "case,peak\nx,1\nx,2\n", "'x' occurs twice"),
         ("a.csv", "case,peak\nx,1,2\n", "the table cannot be read"),
+        ("a.csv", "case,peak,note\nx,1,\"a\ny,9,b\n", "the table cannot be read: line 2: a cell begins with a quote"),
+        ("a.csv", "case,peak,note\nx,1,\"a\ny,9,\"b\"\n", "line 2: a cell begins with a quote"),
+        ("a.csv", "case,peak,\"note\nx,1,a\n", "line 1: a cell begins with a quote"),
         ("a.csv", "case,loss\nx,1\n", "this looks like text"),
         ("a.csv#z", "case,peak\nx,1\ny,2\n", "there is no case 'z' in it; it has x, y"),
     ] {

@@ -15,7 +15,7 @@ const NAMES: [&str; 5] = ["case", "name", "test", "model", "rank"];
 /// The cases of a table of comma-separated values, one in each row; empty if the first line does not name a figure.
 ///
 /// # Errors
-/// Where a row has other columns than the first line, or a figure is not a number of bytes.
+/// Where a row has other columns than the first line, a quoted cell does not end with its quote, or a figure is not a number of bytes.
 pub(super) fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
     let mut table = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text);
     let Ok(head) = table.headers().cloned() else { return Ok(Cases::default()) };
@@ -23,6 +23,7 @@ pub(super) fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
     if head.iter().all(|key| figure_of(key).is_none() && Serving::named(key).is_none()) {
         return Ok(cases);
     }
+    verify_quotes(text)?;
     for row in table.records() {
         let row = row.map_err(|error| NumbersError::Table(error.to_string()))?;
         let line = row.position().map_or(0, csv::Position::line);
@@ -53,4 +54,48 @@ pub(super) fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
 /// The first column of one of these names, and its cell in a row.
 fn first_of<'r>(head: &'r StringRecord, row: &'r StringRecord, names: &[&str]) -> Option<(&'r str, &'r str)> {
     head.iter().zip(row).find(|(column, _)| names.contains(&column.to_ascii_lowercase().as_str()))
+}
+
+/// What the next byte of a table belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CellPlace {
+    CellStart,
+    PlainCell,
+    QuotedCell,
+    /// After the quote that ends a cell, or begins a doubled quote in it.
+    AfterQuote,
+    /// After a cell and its quote.
+    AfterCell,
+}
+
+/// Refuses a cell that begins with a quote and does not end with one. The `csv` crate reads on until the next quote or the end, so that
+/// the rows in between would be missing.
+fn verify_quotes(text: &[u8]) -> Result<(), NumbersError> {
+    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+    let mut place = CellPlace::CellStart;
+    let mut line = 1;
+    let mut opened = 1;
+    for byte in text {
+        place = match (place, byte) {
+            (CellPlace::CellStart, b'"') => {
+                opened = line;
+                CellPlace::QuotedCell
+            }
+            (CellPlace::QuotedCell, b'"') => CellPlace::AfterQuote,
+            (CellPlace::AfterQuote, b'"') | (CellPlace::QuotedCell, _) => CellPlace::QuotedCell,
+            (_, b',' | b'\n' | b'\r') => CellPlace::CellStart,
+            (CellPlace::AfterQuote | CellPlace::AfterCell, b' ' | b'\t') => CellPlace::AfterCell,
+            (CellPlace::AfterQuote | CellPlace::AfterCell, _) => return Err(unclosed(opened)),
+            (CellPlace::CellStart | CellPlace::PlainCell, _) => CellPlace::PlainCell,
+        };
+        line += u64::from(*byte == b'\n');
+    }
+    if place == CellPlace::QuotedCell { Err(unclosed(opened)) } else { Ok(()) }
+}
+
+/// The error of a quote that does not end its cell.
+fn unclosed(line: u64) -> NumbersError {
+    NumbersError::Table(format!(
+        "line {line}: a cell begins with a quote and does not end with one; close it, and double quotes within it"
+    ))
 }
