@@ -556,16 +556,28 @@ fn cases_and_devices_are_counted() {
         let devices: Vec<String> = (0..count).map(|device| format!(r#""cuda:{device}": {{"peak": 7}}"#)).collect();
         format!("{{{}}}", devices.join(","))
     };
+    let table = |count: usize| {
+        let rows = (0..count).map(|row| format!("c{},{},7\n", row / 1_000, row % 1_000));
+        format!("case,device,peak\n{}", rows.collect::<String>())
+    };
+    let objects = |count: usize| {
+        let cases: Vec<String> = (0..count).map(|case| format!(r#""c{case}": {}"#, devices(1_000))).collect();
+        format!("{{{}}}", cases.join(","))
+    };
     for (name, content, expected) in [
-        ("a.csv", cases(16_385), "it has more than 16384 cases"),
-        ("a.json", devices(1_025), "it has more than 1024 devices"),
+        ("a.csv", cases(16_385), "it has more than 16384 cases; divide it into several files"),
+        ("a.json", devices(1_025), "it has more than 1024 devices; divide it into several files"),
+        ("a.csv", table(16_385), "it has more than 16384 devices in all cases; divide it into several files"),
+        ("a.json", objects(17), "it has more than 16384 devices in all cases; divide it into several files"),
     ] {
         let folder = folder(&[(name, &content)]);
         let output = ptmem(folder.path(), &["check", name, "--max", "1GiB"]);
         assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
         assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
     }
-    let folder = folder(&[("a.csv", &cases(3_000))]);
-    let output = ptmem(folder.path(), &["check", "a.csv", "--max", "1GiB"]);
-    assert!(text(&output.stdout).contains("PASS all 3000 cases"), "{}", text(&output.stdout));
+    for (content, expected) in [(cases(3_000), "PASS all 3000 cases"), (table(16_384), "PASS all 17 cases")] {
+        let folder = folder(&[("a.csv", &content)]);
+        let output = ptmem(folder.path(), &["check", "a.csv", "--max", "1GiB"]);
+        assert!(text(&output.stdout).contains(expected), "{}", text(&output.stdout));
+    }
 }

@@ -23,6 +23,9 @@ pub const MOST_CASES: usize = 16_384;
 /// Maximum number of devices of a case: no host has more.
 pub const MOST_DEVICES: usize = 1_024;
 
+/// Maximum number of devices of all cases together. Each takes the memory of a device's profile in every report.
+const MOST_DEVICES_IN_ALL: usize = MOST_CASES;
+
 /// Names that an error lists.
 const MOST_NAMES: usize = 8;
 
@@ -121,6 +124,8 @@ pub(super) struct Case {
 #[derive(Debug, Default)]
 pub struct Cases {
     pub(super) all: IndexMap<String, Case>,
+    /// Number of devices of all cases.
+    devices: usize,
     /// Facts that the recorder states about the run.
     pub(super) run: Option<RunFacts>,
 }
@@ -139,7 +144,7 @@ impl Case {
     }
 
     /// The figures of a device.
-    pub(super) fn device(&mut self, device: DeviceId, name: &str) -> Result<&mut DeviceNumbers, NumbersError> {
+    fn device(&mut self, device: DeviceId, name: &str) -> Result<&mut DeviceNumbers, NumbersError> {
         let is_full = self.devices.len() == MOST_DEVICES;
         match self.devices.entry(device) {
             Entry::Occupied(known) if known.get().0 != name => Err(NumbersError::Twice(printable(cut(name, 64)))),
@@ -183,6 +188,22 @@ impl Cases {
             return Err(NumbersError::TooMany { most: MOST_CASES, kind: "cases" });
         }
         Ok(self.all.entry(name.to_owned()).or_default())
+    }
+
+    /// The figures of a device of a case.
+    pub(super) fn device(
+        &mut self,
+        case: &str,
+        device: DeviceId,
+        name: &str,
+    ) -> Result<&mut DeviceNumbers, NumbersError> {
+        if !self.case(case)?.devices.contains_key(&device) {
+            if self.devices == MOST_DEVICES_IN_ALL {
+                return Err(NumbersError::TooMany { most: MOST_DEVICES_IN_ALL, kind: "devices in all cases" });
+            }
+            self.devices += 1;
+        }
+        self.case(case)?.device(device, name)
     }
 
     /// The names of cases, of which an error lists some.

@@ -50,7 +50,7 @@ pub enum NumbersError {
     #[error("{0}it has {1} beside {2}; expected one kind")]
     Mixed(String, &'static str, &'static str),
     /// More cases or devices than a file can have.
-    #[error("it has more than {most} {kind}")]
+    #[error("it has more than {most} {kind}; divide it into several files")]
     TooMany {
         /// The bound.
         most: usize,

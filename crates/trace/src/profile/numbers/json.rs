@@ -135,13 +135,13 @@ impl FigureReader {
             _ if owner.iter().any(|key| is_other(key)) => Ok(None),
             [] => Ok(Some(&mut cases.case("")?.own)),
             [name] => match device_of(name) {
-                Some(device) => cases.case("")?.device(device, name).map(Some),
+                Some(device) => cases.device("", device, name).map(Some),
                 None => Ok(Some(&mut cases.case(name)?.own)),
             },
             [case, name] if device_of(case).is_none() => {
                 let device: Option<DeviceId> = device_of(name);
                 let device = device.ok_or_else(|| NumbersError::Misplaced(shown(owner)))?;
-                cases.case(case)?.device(device, name).map(Some)
+                cases.device(case, device, name).map(Some)
             }
             _ => Err(NumbersError::Misplaced(shown(owner))),
         }

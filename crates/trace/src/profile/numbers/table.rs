@@ -35,7 +35,7 @@ pub(super) fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
         let device = text.parse().ok().or_else(|| device_of(text));
         let device =
             device.ok_or_else(|| NumbersError::Table(format!("line {line}: '{}' is not a device", cut(text, 64))))?;
-        let numbers = cases.case(&name)?.device(device, text)?;
+        let numbers = cases.device(&name, device, text)?;
         if numbers.is_stated {
             return Err(NumbersError::Twice(printable(cut(if name.is_empty() { text } else { &name }, 64))));
         }
