@@ -108,7 +108,7 @@ pub(crate) fn require_moment(profile: &Profile) -> Result<()> {
     {
         return Ok(());
     }
-    if moment.needs_times() && active.iter().all(|device| device.duration_us.is_none()) {
+    if moment.needs_times() && active.iter().all(|device| !device.has_times) {
         bail!(
             "{}: the events have no times (PyTorch before 2.2), which --at {moment} needs; try --at event:N",
             profile.source.path

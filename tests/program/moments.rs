@@ -98,6 +98,20 @@ fn a_moment_that_is_not_there_is_refused_with_what_is() {
         let said = error(timeless.path(), &[&["show", "old.pkl"], &moment[..]].concat());
         assert!(said.contains("the events have no times"), "{said}");
     }
+    // The length is unknown, the times are not.
+    let timed = |size: u64, time: i64| event("alloc", A, size).with("time_us", time);
+    let first = event("segment_alloc", A, 20 * MIB);
+    for (name, events) in [
+        ("first.pkl", vec![first.clone().without("time_us"), timed(20 * MIB, 1_000)]),
+        ("back.pkl", vec![first.with("time_us", 1_000), timed(20 * MIB, 0)]),
+    ] {
+        fs::write(timeless.path().join(name), file(vec![segment(A, &[(20 * MIB, true)])], events)).unwrap();
+    }
+    let said = |arguments: &[&str]| error(timeless.path(), arguments);
+    assert_reads!(said(&["show", "first.pkl", "--at", "time:5"]) => str!["error: first.pkl: no device has the moment 'time:5.000000' (--at); the histories have 2 events"]);
+    assert_reads!(said(&["show", "back.pkl", "--at", "time:5"]) => str!["error: back.pkl: no device has the moment 'time:5.000000' (--at); the histories have 2 events"]);
+    let examined = text(&ptmem(timeless.path(), &["doctor", "back.pkl"]).stdout);
+    assert!(examined.contains("or the clock went back"), "{examined}");
 }
 
 /// A forward pass and then an optimizer, each of which frees what it allocates, many times over.

@@ -272,6 +272,9 @@ fn stacks(device: &DeviceProfile) -> Examined {
 fn clock(device: &DeviceProfile) -> Examined {
     match device.duration_us {
         _ if device.events == 0 => good("no events"),
+        None if device.has_times => {
+            weak("the first or the last event has no time, or the clock went back", "record again to know the duration")
+        }
         None => weak("events have no times, so annotations do not mark phases", "use PyTorch 2.2 or later"),
         Some(us) => good(format!("{}.{:03} s", us / 1_000_000, us / 1000 % 1000)),
     }

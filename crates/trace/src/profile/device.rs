@@ -40,8 +40,11 @@ pub struct DeviceProfile {
     pub device: DeviceId,
     /// Number of events.
     pub events: u64,
-    /// Microseconds from the first event to the last, where the release wrote times.
+    /// Microseconds from the first event to the last, where both have times and the clock did not go back.
     pub duration_us: Option<u64>,
+    /// True if any event has a time; of a saved profile, any that is kept.
+    #[serde(skip)]
+    pub has_times: bool,
     /// True if PyTorch says that the ring buffer ran over.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub ran_over: bool,

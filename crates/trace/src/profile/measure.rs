@@ -36,6 +36,7 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
             device: id,
             events: events.len() as u64,
             duration_us: duration(&snapshot, device),
+            has_times: snapshot.times_of(device).any(|time| time.is_some()),
             ran_over: device.overflowed == Some(true),
             collected: collected::allocations(&snapshot, id, events),
             actions: actions(&replay, events, &snapshot.tables),

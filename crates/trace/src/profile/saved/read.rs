@@ -163,6 +163,7 @@ impl SavedReader {
         let trace = self.trace(&saved)?;
         let mut device = saved.device;
         device.trace = trace;
+        device.has_times = !device.times.is_empty();
         device.failed_stacks = saved.ooms.iter().map(|oom| self.failed_stack(oom)).collect::<Result<_, _>>()?;
         device.figures.ooms = saved.ooms.iter().map(|saved| saved.oom).collect();
         if let Some(figure) = device.disagreement(self.counted.contains(&device.device)) {
