@@ -136,7 +136,11 @@ fn recording(own: Own, events: u64, frames: u64, length: usize, frees: bool) -> 
             Own::Setting => settings = settings.with(&own_name, true),
         }
         let free = |action: &str| one.clone().with("action", action);
-        let freed = if frees { vec![free("free_requested"), free("free_completed")] } else { vec![] };
+        let freed = if frees && !matches!(own, Own::Failures) {
+            vec![free("free_requested"), free("free_completed")]
+        } else {
+            vec![]
+        };
         all.push(one.clone());
         all.extend(freed);
     }

@@ -1,6 +1,8 @@
 //! Snapshots that are refused, and the message.
 
-use super::{block, error_of, event, frame, list, of_event, ordinary, profile_of, segment, snapshot_of, styles};
+use super::{
+    block, error_of, event, frame, list, of_event, ordinary, profile_of, read_with, segment, snapshot_of, styles,
+};
 
 use crate::support::pickle::{Options, Value, Writer, write};
 use ptmem::snapshot;
@@ -60,6 +62,35 @@ fn missing_and_wrong_keys_are_named_with_their_place() {
     ] {
         assert_eq!(error_of(&value), format!("{place}{problem}"));
     }
+}
+
+#[test]
+fn of_a_key_that_is_set_twice_the_later_value_counts() {
+    let twice = |key: &str, value: Value| {
+        let Value::Dict(mut pairs) = event("alloc", 4096, 512) else { unreachable!() };
+        pairs.push((key.into(), value));
+        of_event(Value::Dict(pairs))
+    };
+    let unsigned = "is missing or is not an integer from 0 to 2^64-1";
+    for (value, problem) in [
+        (twice("size", "abc".into()), format!("the key 'size' {unsigned}")),
+        (twice("addr", (-5).into()), format!("the key 'addr' {unsigned}")),
+        (twice("action", Value::None), "the key 'action' is not a string".to_owned()),
+    ] {
+        assert_eq!(error_of(&value), format!("device_traces[0][0]: {problem}"));
+    }
+    assert_eq!(read_with(&twice("size", 7.into()), |snapshot| snapshot.events[0].size), 7);
+}
+
+#[test]
+fn only_a_failed_request_has_free_bytes_for_an_address() {
+    let unsigned = "is missing or is not an integer from 0 to 2^64-1";
+    let alloc = event("alloc", 4096, 512).without("addr").with("device_free", 4096);
+    assert_eq!(error_of(&of_event(alloc)), format!("device_traces[0][0]: the key 'addr' {unsigned}"));
+    let failed = event("oom", 4096, 512);
+    assert_eq!(error_of(&of_event(failed.clone())), format!("device_traces[0][0]: the key 'device_free' {unsigned}"));
+    let both = of_event(failed.with("device_free", 77));
+    assert_eq!(read_with(&both, |snapshot| snapshot.events[0].addr), 77);
 }
 
 /// Each level takes one byte of a file, and a hundred in memory.

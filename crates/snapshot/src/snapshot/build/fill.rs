@@ -61,8 +61,8 @@ impl SnapshotBuilder {
     fn filled_frame(&mut self, mut frame: Frame, pairs: impl Iterator<Item = (ValueHandle, ValueHandle)>) -> Dict {
         for (key, value) in pairs {
             match Self::key(key) {
-                Some(FieldKey::Name) => frame.name = Self::string_id(value).unwrap_or(frame.name),
-                Some(FieldKey::Filename) => frame.filename = Self::string_id(value).unwrap_or(frame.filename),
+                Some(FieldKey::Name) => frame.name = self.text_of_frame(value),
+                Some(FieldKey::Filename) => frame.filename = self.text_of_frame(value),
                 // Wider than 128 bits is as unknown as the -1 that PyTorch writes.
                 Some(FieldKey::Line) => frame.line = self.integer(value).unwrap_or(-1),
                 Some(FieldKey::FxOriginalTrace) => frame.original = self.original(value),
@@ -71,6 +71,11 @@ impl SnapshotBuilder {
             }
         }
         Dict::Record(RecordKind::Frame, container::index(self.tables.intern_frame(frame).index()))
+    }
+
+    /// A name in a frame, which is empty where it is not a text.
+    fn text_of_frame(&mut self, value: ValueHandle) -> StringId {
+        Self::string_id(value).unwrap_or_else(|| self.tables.intern_string(""))
     }
 
     /// The innermost frame of the traceback that generated code keeps of its origin.
@@ -101,29 +106,27 @@ impl SnapshotBuilder {
         pairs: impl Iterator<Item = (ValueHandle, ValueHandle)>,
     ) -> Dict {
         let mut event = self.events[at];
+        let failed_before = event.action == Action::Oom;
         let mut time = None;
+        let mut addr = None;
+        let mut device_free = None;
         let mut tags = [ValueHandle::ABSENT; 5];
         let [stream, compile_context, user_metadata, pool_id, other_action] = &mut tags;
         for (key, value) in pairs {
             match Self::key(key) {
+                // As in Python, the later value counts, whatever it is.
                 Some(FieldKey::Action) => {
-                    if let Some(action) = self.action(value) {
-                        event.action = action;
-                        present.action = true;
-                        *other_action = if action == Action::Other { value } else { ValueHandle::ABSENT };
-                    }
+                    let action = self.action(value);
+                    event.action = action.unwrap_or(event.action);
+                    present.action = action.is_some();
+                    *other_action = if action == Some(Action::Other) { value } else { ValueHandle::ABSENT };
                 }
-                Some(FieldKey::Addr | FieldKey::DeviceFree) => {
-                    if let Some(addr) = self.unsigned(value) {
-                        event.addr = addr;
-                        present.addr = true;
-                    }
-                }
+                Some(FieldKey::Addr) => addr = Some(self.unsigned(value)),
+                Some(FieldKey::DeviceFree) => device_free = Some(self.unsigned(value)),
                 Some(FieldKey::Size) => {
-                    if let Some(size) = self.unsigned(value) {
-                        event.size = size;
-                        present.size = true;
-                    }
+                    let size = self.unsigned(value);
+                    event.size = size.unwrap_or_default();
+                    present.size = size.is_some();
                 }
                 Some(FieldKey::TimeUs) => time = Some(self.time(value)),
                 Some(FieldKey::Frames) => event.stack = self.use_stack(value),
@@ -135,6 +138,13 @@ impl SnapshotBuilder {
                 Some(_) => {}
                 None => self.unread.add(DictKind::Event, key),
             }
+        }
+        // A failed request has free bytes in the place of an address.
+        let has_failed = event.action == Action::Oom;
+        present.addr &= has_failed == failed_before;
+        if let Some(addr) = if has_failed { device_free } else { addr } {
+            event.addr = addr.unwrap_or_default();
+            present.addr = addr.is_some();
         }
         event.tags = self.tags_with(event.tags, tags);
         self.events[at] = event;
