@@ -470,6 +470,15 @@ fn a_list_of_frames_that_changes_after_its_first_use_is_an_error() {
 }
 
 #[test]
+fn a_frame_that_changes_after_its_first_use_is_an_error() {
+    let two = |change: &[u8]| two_events(b"](h\x01h\x02e", change);
+    let renamed = two(b"h\x01(\x8c\x04name\x8c\x01fu0").unwrap_err().to_string();
+    assert!(renamed.ends_with("a frame changes after it was used; the file is damaged"), "{renamed}");
+    // Nothing set is no change.
+    assert_eq!(two(b"h\x01(u0").unwrap().events.len(), 2);
+}
+
+#[test]
 fn what_is_in_the_list_of_frames_and_no_frame_leaves_no_stack() {
     for list in [&b"]K\x01a"[..], b"](h\x01K\x01e", b"](h\x01h\x01e]a", b"N", b"}", b"K\x05"] {
         let snapshot = two_events(list, b"").unwrap();

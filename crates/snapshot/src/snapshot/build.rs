@@ -193,7 +193,20 @@ impl SnapshotBuilder {
         });
         let stack = whole.then(|| self.tables.intern_stack(&frames));
         self.scratch = frames;
+        if whole {
+            items.iter().for_each(|&item| self.use_frame(item));
+        }
         stack
+    }
+
+    /// Notes that a frame belongs to a stack: from here on its dictionary must not change.
+    fn use_frame(&mut self, item: ValueHandle) {
+        if let ValueKind::Dict(index) = item.kind()
+            && let Some(dict) = self.dicts.get_mut(index as usize)
+            && let Dict::Record(RecordKind::Frame, at) = dict.dict()
+        {
+            *dict = Dict::UsedFrame(at).into();
+        }
     }
 
     /// The stack in a `frames` value; from here on the list must not change.
@@ -267,7 +280,7 @@ impl SnapshotBuilder {
             ValueKind::Dict(index) => match self.dicts.get(index as usize)?.dict() {
                 Dict::Pairs(at) => Some(&self.pairs[at as usize]),
                 Dict::Empty => Some(&[]),
-                Dict::Record(..) => None,
+                Dict::Record(..) | Dict::UsedFrame(_) => None,
             },
             _ => None,
         }
@@ -277,6 +290,7 @@ impl SnapshotBuilder {
         match value.kind() {
             ValueKind::Dict(index) => match self.dicts.get(index as usize)?.dict() {
                 Dict::Record(of, at) if of == kind => Some(at),
+                Dict::UsedFrame(at) if kind == RecordKind::Frame => Some(at),
                 _ => None,
             },
             _ => None,

@@ -50,6 +50,9 @@ pub enum Damage {
     /// A `frames` list that grows after something refers to it.
     #[error("a list of frames changes after it was used; the file is damaged")]
     FramesChange,
+    /// A frame that changes after a list of frames contains it.
+    #[error("a frame changes after it was used; the file is damaged")]
+    FrameChanges,
     /// Tuples within tuples, deeper than any snapshot has them.
     #[error("tuples are nested more than {0} deep; the file is damaged")]
     Deep(u8),

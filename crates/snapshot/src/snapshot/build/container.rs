@@ -12,6 +12,8 @@ pub(super) enum Dict {
     Pairs(u32),
     /// An index among those of its kind.
     Record(RecordKind, u32),
+    /// A frame of a stack: must no longer change.
+    UsedFrame(u32),
 }
 
 /// A list so far.
@@ -33,6 +35,9 @@ pub(super) enum PartialList {
 pub(super) struct Packed(u32);
 
 const INDEX_BITS: u32 = 29;
+
+/// The kind of [`Dict::UsedFrame`]: the last of three bits, after those of records.
+const USED_FRAME: u32 = 7;
 
 /// The most objects of a kind, which a short handle can name too. The last few numbers are left for objects that
 /// one operation may add.
@@ -66,6 +71,7 @@ impl Packed {
         match self.kind() {
             0 => Dict::Empty,
             1 => Dict::Pairs(at),
+            USED_FRAME => Dict::UsedFrame(at),
             kind => Dict::Record(RecordKind::ALL[kind as usize - 2], at),
         }
     }
@@ -90,6 +96,7 @@ impl From<Dict> for Packed {
             Dict::Empty => Self::EMPTY,
             Dict::Pairs(at) => Self::new(1, at),
             Dict::Record(kind, at) => Self::new(2 + kind as u32, at),
+            Dict::UsedFrame(at) => Self::new(USED_FRAME, at),
         }
     }
 }
@@ -137,7 +144,7 @@ mod tests {
             assert_eq!(Packed::from(list).list(), list);
         }
         let records = RecordKind::ALL.map(|kind| Dict::Record(kind, MOST));
-        for dict in records.into_iter().chain([Dict::Empty, Dict::Pairs(3)]) {
+        for dict in records.into_iter().chain([Dict::Empty, Dict::Pairs(3), Dict::UsedFrame(4)]) {
             assert_eq!(Packed::from(dict).dict(), dict);
         }
     }

@@ -134,6 +134,7 @@ impl SnapshotBuilder {
                     format!("a dict with the keys {}{more}", keys.join(", "))
                 }
                 Some(Dict::Record(kind, _)) => format!("a single {}", format!("{kind:?}").to_lowercase()),
+                Some(Dict::UsedFrame(_)) => "a single frame".to_owned(),
                 _ => "an empty dict".to_owned(),
             },
         }

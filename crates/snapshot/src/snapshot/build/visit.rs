@@ -190,6 +190,8 @@ impl Visitor for SnapshotBuilder {
                 }
             },
             Dict::Record(kind, at) => self.fill(kind, at, pairs),
+            Dict::UsedFrame(_) if items.is_empty() => return Ok(()),
+            Dict::UsedFrame(_) => return Err(Some(Damage::FrameChanges)),
         };
         self.dicts[index] = new.into();
         Ok(())
