@@ -230,6 +230,29 @@ fn profiles_that_were_changed_are_refused() {
     }
 }
 
+#[test]
+fn figures_that_no_history_has_are_refused() {
+    let good = text(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/before.pkl"));
+    let refusal = |from: &str, to: &str| {
+        assert!(good.contains(from), "{from}");
+        let changed = signed(&good.replacen(from, to, 1));
+        profile::read(changed.as_bytes(), "x.json", ReadOptions::default()).unwrap_err().to_string()
+    };
+    let counter = good.split_once("\"allocated\": {").unwrap().1.split_once('}').unwrap().0;
+    let peak = counter.split_once("\"peak\":").unwrap().1.split_once(",\"end\"").unwrap().0;
+    for (from, to, expected) in [
+        ("\"end_matches\":true", "\"end_matches\":false", "end"),
+        ("\"recovered\":", "\"recovered\":9", "checks"),
+        ("\"matched\":", "\"matched\":9", "checks"),
+        ("\"peak_error\":0", "\"peak_error\":18446744073709551615", "allocated"),
+        ("\"at_least\":false", "\"at_least\":true", "at_least"),
+        (peak, "null,\"peak_event\":null", "allocated"),
+    ] {
+        let expected = format!("the figure '{expected}' of device 0 is not the one of its history");
+        assert!(refusal(from, to).starts_with(&expected), "{from}: {}", refusal(from, to));
+    }
+}
+
 /// The places of the numbers under some keys of a device.
 fn figures_of(text: &str) -> Vec<std::ops::Range<usize>> {
     const KEYS: [&str; 14] = [

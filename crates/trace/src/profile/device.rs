@@ -235,6 +235,9 @@ impl DeviceProfile {
         let [alloc, requested, completed] =
             ["alloc", "free_requested", "free_completed"].map(|name| self.actions.get(name).copied().unwrap_or(0));
         let end = self.trace.end();
+        // Without frees, the recording may have left them out.
+        let knows_blocks =
+            self.figures.history == HistoryKind::Recorded && (alloc == 0 || requested.max(completed) > 0);
         // Those by which compilers measure kernels are events, and not counted.
         let left_out = alloc.saturating_sub(self.figures.allocation_count);
         let parts = [
@@ -247,6 +250,8 @@ impl DeviceProfile {
                 "frees",
                 [requested, completed].map(|count| count.saturating_sub(left_out)).contains(&self.figures.free_count),
             ),
+            ("allocated", !knows_blocks || self.figures.allocated.has_history()),
+            ("active", !knows_blocks || self.figures.active.has_history()),
             ("times", self.times.is_sorted_by(|(a, _), (b, _)| a < b) && self.times.iter().all(|&(at, _)| at <= end)),
             ("duration_us", self.span().is_none_or(|span| span == self.duration_us)),
             ("collected", self.collected.iter().flatten().all(|&at| at <= end)),

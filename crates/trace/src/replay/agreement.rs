@@ -2,7 +2,7 @@
 
 use super::counters::{self, Gauge, RunningCounters};
 use super::figures::fragmentation;
-use super::{Counter, Figures, HistoryKind, Oom};
+use super::{Checks, Counter, Figures, HistoryKind, Oom};
 use crate::trace::{Measure, Trace};
 
 impl Figures {
@@ -28,9 +28,17 @@ impl Figures {
             ("allocations", self.allocation_count == allocations),
             ("allocated_total", u128::from(self.allocated_total) == counters.allocated_total),
             (differing.map_or("", <&str>::from), differing.is_none()),
+            (
+                "allocated",
+                is_counted
+                    || !self.checks.hold()
+                    || self.allocated.has_no_more_errors_of(counters.of(Measure::Allocated)),
+            ),
             ("end", self.has_ends(&counters)),
             ("fragmentation", self.has_fragmentation(&counters)),
             ("ooms", are_failures),
+            ("checks", self.checks.are_possible()),
+            ("at_least", self.agrees_on_least()),
         ];
         parts.into_iter().find(|(_, agrees)| !agrees).map(|(name, _)| name)
     }
@@ -44,10 +52,22 @@ impl Figures {
         }
     }
 
-    /// True if the ends are those of the history, where they are said to be and it has a beginning to count from.
+    /// True if the ends are those of the history exactly where they are said to be, as far as they are known. Where it has no
+    /// beginning to count from, they may be others.
     fn has_ends(&self, counters: &RunningCounters) -> bool {
-        !self.checks.end_matches
-            || Measure::ALL.into_iter().all(|measure| self.of(measure).ends_as(counters.of(measure)))
+        let mut ends = Measure::ALL.into_iter().map(|measure| (self.of(measure), counters.of(measure)));
+        if self.checks.end_matches {
+            return ends.all(|(counter, gauge)| counter.ends_as(gauge));
+        }
+        ends.any(|(counter, gauge)| counter.end.is_none_or(|end| i128::from(end) != gauge.now))
+    }
+
+    /// True if all counters, or none, are the least that they were, as far as they are stated: segments that were given back unseen
+    /// held blocks.
+    fn agrees_on_least(&self) -> bool {
+        let mut stated =
+            Measure::ALL.into_iter().map(|measure| self.of(measure)).filter(|counter| counter.end.is_some());
+        stated.all(|counter| counter.is_least == self.allocated.is_least)
     }
 
     fn has_fragmentation(&self, counters: &RunningCounters) -> bool {
@@ -77,6 +97,13 @@ impl Counter {
         end.is_none_or(|end| i128::from(end) == gauge.now)
     }
 
+    /// True if its error bounds, as far as they are stated, are not above those of a gauge. `is_least` has a bound of its own.
+    fn has_no_more_errors_of(&self, gauge: &Gauge) -> bool {
+        self.is_least
+            || self.baseline_error.is_none_or(|stated| i128::from(stated) <= gauge.baseline_error())
+                && self.peak_error.is_none_or(|stated| i128::from(stated) <= gauge.peak_error())
+    }
+
     /// True if its error bounds, as far as they are stated, are at least those of a gauge.
     fn has_errors_of(&self, gauge: &Gauge) -> bool {
         self.baseline_error.is_none_or(|stated| i128::from(stated) >= gauge.baseline_error())
@@ -92,6 +119,13 @@ impl Oom {
         stated
             .into_iter()
             .all(|(stated, measure)| stated.is_none_or(|stated| i128::from(stated) == counters.of(measure).now))
+    }
+}
+
+impl Checks {
+    /// True if no more was confirmed than there was.
+    fn are_possible(&self) -> bool {
+        self.sizes.recovered <= self.sizes.total && self.checkpoints.matched <= self.checkpoints.total
     }
 }
 

@@ -28,6 +28,11 @@ pub struct Counter {
 }
 
 impl Counter {
+    /// True if the figures before the dump are known.
+    pub(crate) fn has_history(&self) -> bool {
+        self.baseline.is_some() && self.peak.is_some()
+    }
+
     /// True if every figure is exact.
     #[must_use]
     pub fn exact(&self) -> bool {
