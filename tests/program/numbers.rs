@@ -272,6 +272,7 @@ fn what_is_not_a_number_of_bytes_is_named() {
         ("a.json", r#"{"peak": true}"#, "peak: expected a number of bytes, found true"),
         ("a.json", r#"{"a": {"peak": 1.5}}"#, "a.peak: expected a number of bytes, found 1.5"),
         ("a.json", r#"{"other": 1}"#, "no figure such as"),
+        ("a.json", r#"{"peak": 1e400}"#, "this looks like JSON, but cannot be read: number out of range at line 1"),
         ("a.csv", "case,peak\nx,much\n", "line 2, peak: expected a number of bytes, found much"),
         ("a.csv", "case,peak\nx,1\nx,2\n", "'x' occurs twice"),
         ("a.csv", "case,peak\nx,1,2\n", "the table cannot be read"),

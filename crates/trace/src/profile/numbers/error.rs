@@ -71,6 +71,9 @@ pub enum NumbersError {
     /// A table or a log of more than [`MOST_TABLE`] bytes, of which the rest could state other figures.
     #[error("a text that is not JSON is read as a table or log, of at most {}: give the part with the figures", Size(MOST_TABLE as u64))]
     TooLong,
+    /// JSON with a value that cannot be read, such as a number of more than 300 digits.
+    #[error("this looks like JSON, but cannot be read: {0}; expected whole numbers of bytes")]
+    Json(String),
     /// A table that is not one.
     #[error("the table cannot be read: {0}")]
     Table(String),

@@ -29,8 +29,18 @@ pub(super) fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
         return Ok(Cases::default());
     }
     let mut reader = FigureReader::default();
-    let is_whole = reader.read(text).is_ok();
-    if reader.is_document || !reader.has_figures || !is_whole && reader.problem.is_none() {
+    let unreadable = reader.read(text).err();
+    if reader.is_document {
+        return Ok(Cases::default());
+    }
+    if let Some(error) = unreadable
+        && reader.problem.is_none()
+    {
+        // Well-formed JSON with a number that nothing can hold is not one without figures.
+        let is_json = serde_json::from_slice::<IgnoredAny>(text).is_ok();
+        return if is_json { Err(NumbersError::Json(error.to_string())) } else { Ok(Cases::default()) };
+    }
+    if !reader.has_figures {
         return Ok(Cases::default());
     }
     reader.finish()
