@@ -290,6 +290,18 @@ fn what_is_not_a_number_of_bytes_is_named() {
 }
 
 #[test]
+fn a_table_in_another_encoding_is_one() {
+    let folder = tempfile::tempdir().unwrap();
+    for (content, line) in [(&b"case,peak\nna\xefve,1\n"[..], 2), (b"case,peak,caf\xe9\nx,1,y\n", 1)] {
+        fs::write(folder.path().join("a.csv"), content).unwrap();
+        let output = ptmem(folder.path(), &["show", "a.csv"]);
+        assert_eq!(output.status.code(), Some(2));
+        let expected = format!("the table cannot be read: line {line}: not all of it is UTF-8; save it as UTF-8");
+        assert!(text(&output.stderr).contains(&expected), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn a_directory_of_numbers_is_one_of_ranks() {
     let stats = |peak: u64| format!(r#"{{"allocated_bytes.all.peak": {peak}}}"#);
     let losses: Vec<String> = (0..2_000).map(|step| format!("\"{step}\": 1.5")).collect();

@@ -126,14 +126,9 @@ fn may_be_json(text: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(text).err().is_none_or(|error| error.is_eof())
 }
 
-/// True for text, which may be in color, and end within a character.
+/// True for text, which may be in color, and in any encoding that extends ASCII.
 fn is_readable(head: &[u8]) -> bool {
-    let is_plain = |c: char| !c.is_control() || matches!(c, '\t' | '\n' | '\r' | '\x1b');
-    match str::from_utf8(head) {
-        Ok(text) => text.chars().all(is_plain),
-        Err(error) if error.error_len().is_none() => is_readable(&head[..error.valid_up_to()]),
-        Err(_) => false,
-    }
+    head.iter().all(|&byte| !byte.is_ascii_control() || matches!(byte, b'\t' | b'\n' | b'\r' | b'\x1b'))
 }
 
 /// True if this reads `module\nname\n`, as far as it goes.
@@ -192,7 +187,7 @@ mod tests {
         for json in ["[", "[1, 2", "[{\"ph\": \"X\", \"name\": \"█", "[true, nul", "[]"] {
             assert_eq!(format(json.as_bytes()), InputFormat::JsonArray, "{json}");
         }
-        assert_eq!(format(b"INFO \xff"), InputFormat::Unknown { first: b'I' });
+        assert_eq!(format(b"INFO \xff"), InputFormat::Text);
         assert_eq!(format(b"(Vsegments\np0\n)"), InputFormat::Pickle);
     }
 

@@ -18,14 +18,14 @@ const NAMES: [&str; 5] = ["case", "name", "test", "model", "rank"];
 /// Where a row has other columns than the first line, a quoted cell does not end with its quote, or a figure is not a number of bytes.
 pub(super) fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
     let mut table = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text);
-    let Ok(head) = table.headers().cloned() else { return Ok(Cases::default()) };
     let mut cases = Cases::default();
-    if head.iter().all(|key| figure_of(key).is_none() && Serving::named(key).is_none()) {
+    if !table.byte_headers().is_ok_and(|head| head.iter().any(names_figure)) {
         return Ok(cases);
     }
+    let head = table.headers().map_err(|error| unreadable(&error))?.clone();
     verify_quotes(text)?;
     for row in table.records() {
-        let row = row.map_err(|error| NumbersError::Table(error.to_string()))?;
+        let row = row.map_err(|error| unreadable(&error))?;
         let line = row.position().map_or(0, csv::Position::line);
         let name = match first_of(&head, &row, &NAMES) {
             Some((column, cell)) if column.eq_ignore_ascii_case("rank") => format!("rank{cell}"),
@@ -49,6 +49,20 @@ pub(super) fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
         }
     }
     Ok(cases)
+}
+
+fn names_figure(key: &[u8]) -> bool {
+    str::from_utf8(key).is_ok_and(|key| figure_of(key).is_some() || Serving::named(key).is_some())
+}
+
+fn unreadable(error: &csv::Error) -> NumbersError {
+    NumbersError::Table(match error.kind() {
+        csv::ErrorKind::Utf8 { pos, .. } => {
+            let line = pos.as_ref().map_or(1, csv::Position::line);
+            format!("line {line}: not all of it is UTF-8; save it as UTF-8")
+        }
+        _ => error.to_string(),
+    })
 }
 
 /// The first column of one of these names, and its cell in a row.
