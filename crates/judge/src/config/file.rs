@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::marker::PhantomData;
 use std::mem::take;
 
 use ptmem_base::pattern::Pattern;
@@ -11,7 +12,7 @@ use ptmem_compare::diff::Occurrences;
 use ptmem_snapshot::snapshot::AllocatorSettings;
 use ptmem_trace::stack::GroupBy;
 use serde::Deserialize;
-use serde::de::{self, Deserializer};
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::gates::BrokenBase;
 use crate::verdict::{
@@ -272,37 +273,7 @@ impl<'de> Deserialize<'de> for Date {
     }
 }
 
-/// A text, a list of texts, or a table of texts: each as it would be written on the command line.
-struct LimitTexts(Vec<String>);
-
-impl<'de> Deserialize<'de> for LimitTexts {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match toml::Value::deserialize(deserializer)? {
-            toml::Value::Array(list) => list.iter().map(text).collect(),
-            toml::Value::Table(table) => table.iter().map(|(name, value)| entry(name, value)).collect(),
-            value => text(&value).map(|text| vec![text]),
-        }
-        .map(Self)
-        .map_err(de::Error::custom)
-    }
-}
-
-fn text(value: &toml::Value) -> Result<String, String> {
-    let text = value.as_str().map(str::to_owned);
-    text.ok_or_else(|| {
-        "expected a text in quotes, such as \"5%\" or \"60GiB\", a list of texts, or a table of texts".to_owned()
-    })
-}
-
-fn entry(name: &str, value: &toml::Value) -> Result<String, String> {
-    let text =
-        value.as_str().ok_or_else(|| format!("'{name}': expected a text in quotes, such as \"5%\" or \"60GiB\""))?;
-    Ok(format!("{name}={text}"))
-}
-
-/// One value that is read from a text, or a list of them.
-#[derive(Deserialize)]
-#[serde(try_from = "LimitTexts", bound = "T: TryFrom<String, Error: fmt::Display>")]
+/// One value that is read from a text, a list of them, or a table: each text as it would be written on the command line.
 pub(super) struct OneOrMore<T>(pub(super) Vec<T>);
 
 impl<T> Default for OneOrMore<T> {
@@ -311,12 +282,65 @@ impl<T> Default for OneOrMore<T> {
     }
 }
 
-impl<T: TryFrom<String, Error: fmt::Display>> TryFrom<LimitTexts> for OneOrMore<T> {
-    type Error = String;
+impl<'de, T: TryFrom<String, Error: fmt::Display>> Deserialize<'de> for OneOrMore<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(OneOrMoreVisitor(PhantomData)).map(Self)
+    }
+}
 
-    fn try_from(LimitTexts(texts): LimitTexts) -> Result<Self, String> {
-        let items =
-            texts.into_iter().map(|text| T::try_from(text.clone()).map_err(|error| format!("'{text}': {error}")));
-        items.collect::<Result<_, _>>().map(Self)
+struct OneOrMoreVisitor<T>(PhantomData<T>);
+
+impl<'de, T: TryFrom<String, Error: fmt::Display>> Visitor<'de> for OneOrMoreVisitor<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text in quotes, such as \"5%\" or \"60GiB\", a list of texts, or a table of texts")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<T>, E> {
+        TextSeed { name: None, kind: PhantomData }.visit_str(text).map(|item| vec![item])
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut texts: A) -> Result<Vec<T>, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = texts.next_element_seed(TextSeed { name: None, kind: PhantomData })? {
+            items.push(item);
+        }
+        Ok(items)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut texts: A) -> Result<Vec<T>, A::Error> {
+        let mut items = Vec::new();
+        while let Some(name) = texts.next_key()? {
+            items.push(texts.next_value_seed(TextSeed { name: Some(name), kind: PhantomData })?);
+        }
+        Ok(items)
+    }
+}
+
+/// Reads a value from a text, after its name in a table. An error arises here, where the reader of TOML knows the line.
+struct TextSeed<T> {
+    name: Option<String>,
+    kind: PhantomData<T>,
+}
+
+impl<'de, T: TryFrom<String, Error: fmt::Display>> DeserializeSeed<'de> for TextSeed<T> {
+    type Value = T;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<T: TryFrom<String, Error: fmt::Display>> Visitor<'_> for TextSeed<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text in quotes, such as \"5%\" or \"60GiB\"")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        let named = self.name.map_or_else(|| text.to_owned(), |name| format!("{name}={text}"));
+        T::try_from(named).map_err(|error| E::custom(format!("'{text}': {error}")))
     }
 }

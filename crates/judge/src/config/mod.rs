@@ -162,12 +162,14 @@ fn explain(error: &toml::de::Error, text: &str) -> String {
 /// The key at a place of a file: the one that stands there, or the one whose value does.
 fn key_at(text: &str, span: Range<usize>) -> Option<&str> {
     let behind = text[span.end..].trim_start_matches([' ', '\t', '"']);
-    if behind.starts_with(['=', '.', ']']) {
+    // A list, too, ends with a bracket.
+    let is_header = text[..span.start].rsplit('\n').next().is_some_and(|line| line.trim_start().starts_with('['));
+    if behind.starts_with(['=', '.']) || behind.starts_with(']') && is_header {
         return Some(text[span].trim_matches('"'));
     }
     let before = text[..span.start].trim_end().strip_suffix('=')?.trim_end();
     let start = before.rfind(['\n', '{', ',']).map_or(0, |end| end + 1);
-    Some(before[start..].trim())
+    Some(before[start..].trim().trim_matches('"'))
 }
 
 #[cfg(test)]
@@ -277,10 +279,13 @@ ignore = ["*autotune*", "warm-up"]
                 "[gate.a]\nsnapshot = \"a\"\nmeasure = 1",
                 "line 3: 'measure': invalid type: integer '1', expected a boolean",
             ),
-            ("accept = [{pattern = 5}]", "line 1: 'pattern': expected a text in quotes"),
-            ("[max]\npeak = 5", "line 1: 'peak': expected a text in quotes"),
+            ("accept = [{pattern = 5}]", "line 1: 'pattern': invalid type: integer '5', expected a text in quotes"),
+            ("[max]\npeak = 5", "line 2: 'peak': invalid type: integer '5', expected a text in quotes"),
+            ("[max-growth]\npeak = \"5%\"\nend = \"nan%\"", "line 3: 'end': 'nan%': 'nan' is not a number"),
+            ("[max]\n\"stack:*a*\" = \"5\"", "line 2: 'stack:*a*': '5': "),
+            ("own = [\n\"a\",\n\"[\"]", "line 3: '[': invalid pattern"),
             ("max-grwth = \"5%\"", "did you mean 'max-growth'?"),
-            ("max-growth = 5", "line 1: 'max-growth': expected a text in quotes"),
+            ("max-growth = 5", "line 1: 'max-growth': invalid type: integer '5', expected a text in quotes"),
             ("[max-growth]\npeek = \"5%\"", "did you mean 'peak'?"),
             ("[max-growth]\npeak = \"5 percent\"", "5 percent"),
             ("max = \"peek=70GiB\"", "peek"),
