@@ -230,8 +230,15 @@ fn steps_are_not_lacked_where_memory_does_not_depend_on_their_number() {
     assert_eq!(lacking(steps(24, 900, 0), steps(20, 1, 0)), None, "a leak that was mended");
     // One of few steps keeps more by chance.
     assert_eq!(lacking(steps_that_keep(&[1, 30, 1], 6, 0), steps(50, 1, 0)), None, "few steps");
-    // Few steps that all leave nothing behind.
-    assert_eq!(lacking(steps(4, 1, 0), steps(20, 400, 0)), None, "a new leak");
+}
+
+#[test]
+fn few_steps_that_leave_nothing_behind_do_not_show_what_later_ones_leave() {
+    // Caches fill from the fifth step on.
+    let warm = |count: usize| steps_that_keep(&[[1; 4].as_slice(), &[400; 16]].concat()[..count], 6, 0);
+    assert_eq!(lacking(warm(20), warm(4)), Some((Side::After, 79)));
+    assert_eq!(lacking(warm(4), warm(20)), Some((Side::Before, 79)));
+    assert_eq!(lacking(steps(4, 1, 0), steps(20, 400, 0)), Some((Side::Before, 79)));
 }
 
 #[test]

@@ -86,14 +86,15 @@ impl<'s> MemoryAtSteps<'s> {
     }
 
     /// True if `extra` further steps would leave a significant amount of memory behind: each step leaves some. The first one is
-    /// ignored, as it may create the state of an optimizer. `None` if there are too few steps, unless all leave the same.
+    /// ignored, as it may create the state of an optimizer. `None` if there are too few steps, unless all leave the same: those
+    /// that leave nothing behind may do so later, as caches fill.
     fn would_rise(&self, extra: usize) -> Option<bool> {
         let starts: Vec<i128> = (0..=self.steps.count).map(|step| self.at(step)).collect();
         let rises: Vec<i128> = starts.windows(2).map(|two| two[1] - two[0]).collect();
         let is_even = rises.iter().all(|rise| *rise == rises[0]);
         let (_, later) = rises[..rises.len() - 1].split_first()?;
         if later.len() + 1 < LEAST_STEPS {
-            return is_even.then(|| rises[0] * extra as i128 >= self.least());
+            return (is_even && rises[0] * extra as i128 >= self.least()).then_some(true);
         }
         let pace = later.iter().sum::<i128>() / later.len() as i128;
         let is_steady = later.iter().all(|rise| *rise >= 0);
