@@ -289,6 +289,35 @@ fn more_of_a_loop_over_parameters_is_no_missing_step() {
     assert_eq!(missing(&compare(optimized(2, 1, "step:50"), optimized(1, 1, "step:50"))), []);
 }
 
+/// A loop whose rounds grow, stopped in one of them, beside so many weights.
+fn growing(weights: u64, stop: u64) -> Profile {
+    let mut program = Program::default();
+    (0..weights)
+        .for_each(|weight| program.alloc(format!("weight {weight}"), &format!("load_{weight}:{weight}"), 512 * 100));
+    for round in 0..stop {
+        for stage in 0..6 {
+            program.alloc(
+                format!("stage {stage}"),
+                &format!("stage_{0}:{0}", 50 + stage / 2),
+                512 * (400 + 50 * round),
+            );
+        }
+        (0..6).for_each(|stage| program.free(&format!("stage {stage}")));
+    }
+    profile::read(&*program.snapshot(), "snapshot", ReadOptions::default()).unwrap()
+}
+
+#[test]
+fn few_stacks_make_steps_where_they_are_most() {
+    let found = |weights: u64| {
+        let diff = compare(growing(weights, 20), growing(weights, 10));
+        (missing(&diff).iter().map(|part| part.side).collect::<Vec<_>>(), unclear(&diff))
+    };
+    assert_eq!(found(2), (vec![Side::After], vec![]));
+    // Beside other stacks it may be a loop over parameters.
+    assert_eq!(found(6), (vec![], vec![Side::After]));
+}
+
 /// A checkpoint that is read, a model, and equal steps, without the first `cut` of them, and without all before them if that is
 /// cut as well.
 fn resumed(is_begun: bool, cut: usize) -> Profile {

@@ -135,15 +135,18 @@ impl Question<'_> {
     fn answer(&self) -> EndAnswer {
         let Some((count, moved)) = self.gone() else { return EndAnswer::Has };
         if self.is_step_left(count) {
-            return if self.is_peak_gone(count) { self.lacks(count, self.order(0, 0)) } else { EndAnswer::Has };
+            return if self.is_peak_gone(count) { self.lacks_peak(count, self.order(0, 0)) } else { EndAnswer::Has };
         }
         let evidence = self.evidence(count);
         let is_round = self.is_another_round(count);
         let is_rest = self.is_rest(count) && !is_round;
         // A change to the code begins and ends where a function does: a cut does not.
         let is_cut = evidence.is_none() && is_rest && self.goes_on(count);
-        if evidence == Some(true) || is_cut || (is_round && self.is_peak_gone(count)) {
+        if evidence == Some(true) || is_cut {
             return self.lacks(count, self.order(count, moved));
+        }
+        if is_round && self.is_peak_gone(count) {
+            return self.lacks_peak(count, self.order(count, moved));
         }
         if is_rest { EndAnswer::Unclear } else { EndAnswer::Has }
     }
@@ -205,6 +208,13 @@ impl Question<'_> {
         EndAnswer::Lacks { part, order }
     }
 
+    /// The same where the peak is in the missing part. What few of many stacks make may be a longer loop over parameters.
+    fn lacks_peak(&self, gone: usize, order: Vec<PlacePair>) -> EndAnswer {
+        let stacks = counts(&self.whole[..gone]).len();
+        let is_loop = stacks < LEAST_STACKS && stacks * 2 <= counts(&self.whole).len();
+        if is_loop { EndAnswer::Unclear } else { self.lacks(gone, order) }
+    }
+
     /// The number of allocations at the end of the other side that this side lacks, and how many of this one must move for
     /// that: those before the widest gap. What repeats itself may leave the gap anywhere, but what mostly has partners is not
     /// gone.
@@ -254,7 +264,7 @@ impl Question<'_> {
     }
 
     /// True if the peak of the other side is in rounds that are missing, and no other round is as high: the first step
-    /// of a recording has no optimizer state yet. A loop over parameters, which few stacks make, is no step.
+    /// of a recording has no optimizer state yet.
     fn is_peak_gone(&self, gone: usize) -> bool {
         let peaks = [self.one, self.other].map(|of| of.device.figures.allocated.peak.unwrap_or(0));
         let cut = self.cut(gone);
@@ -262,9 +272,8 @@ impl Question<'_> {
             End::Head => at <= cut,
             End::Tail => at > cut,
         });
-        let stacks: FxHashSet<u32> = self.whole[..gone].iter().copied().collect();
         let highest = approximate(peaks[1]) * self.scale * SAME_PART;
-        is_gone && stacks.len() >= LEAST_STACKS && self.is_rest(gone) && approximate(peaks[0]) < highest
+        is_gone && self.is_rest(gone) && approximate(peaks[0]) < highest
     }
 
     /// The place of the first allocation after a cut among all of the other side.
