@@ -318,6 +318,40 @@ fn few_stacks_make_steps_where_they_are_most() {
     assert_eq!(found(6), (vec![], vec![Side::After]));
 }
 
+/// A model, and steps whose last allocation has the stack of the first, and is kept if the program leaks.
+fn kept_beside_the_batch(steps: u64, leaked: u64) -> Profile {
+    let mut program = Program::default();
+    for step in 0..steps {
+        program.alloc("batch", "train:40", 512 * 1000);
+        for layer in 0..8 {
+            program.alloc(format!("activation {layer}"), &format!("layer_{layer}:{}", 10 + layer), 512 * 500);
+        }
+        (0..8).for_each(|layer| program.free(&format!("activation {layer}")));
+        program.free("batch");
+        if leaked > 0 {
+            program.alloc(format!("kept {step}"), "train:40", 512 * leaked);
+        }
+    }
+    profile::read(&*program.snapshot(), "snapshot", ReadOptions::default()).unwrap()
+}
+
+#[test]
+fn a_leak_that_repeats_the_first_stack_of_a_step_is_no_missing_part() {
+    for steps in [4, 5, 6, 8, 20] {
+        for leaked in [200, 1000] {
+            let compared = compare(kept_beside_the_batch(steps, 0), kept_beside_the_batch(steps, leaked));
+            assert_eq!((missing(&compared), unclear(&compared)), (vec![], vec![]), "{steps} steps, {leaked}");
+            let compared = compare(kept_beside_the_batch(steps, leaked), kept_beside_the_batch(steps, 0));
+            assert_eq!((missing(&compared), unclear(&compared)), (vec![], vec![]), "{steps} steps, {leaked}");
+        }
+    }
+    // The after makes fewer steps, not the before.
+    assert_eq!(
+        lacking(kept_beside_the_batch(20, 0), kept_beside_the_batch(5, 200)).map(|(side, _)| side),
+        Some(Side::After)
+    );
+}
+
 /// A checkpoint that is read, a model, and equal steps, without the first `cut` of them, and without all before them if that is
 /// cut as well.
 fn resumed(is_begun: bool, cut: usize) -> Profile {

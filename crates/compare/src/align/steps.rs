@@ -27,7 +27,19 @@ impl FoldedSteps {
     pub(super) fn repeated(symbols: &[u32]) -> Option<Self> {
         let longest = Folded::new(symbols, MOST_ITEMS)?.longest_loop()?;
         let [start, length, count] = longest.map(|number| usize::try_from(number).unwrap_or(usize::MAX));
-        Some(Self { start, length, count })
+        Some(Self { start, length, count }.with_divided(symbols))
+    }
+
+    /// The same from the earliest place if that makes more steps: equal allocations in a row, which end one step and begin the
+    /// next, may divide a step between both ends.
+    fn with_divided(self, symbols: &[u32]) -> Self {
+        let first = self.start + self.length;
+        let earlier = symbols[..self.start].iter().rev().zip(symbols[..first].iter().rev());
+        let start = self.start - earlier.take_while(|(one, next)| one == next).count();
+        let end = self.start + self.count * self.length;
+        let later = symbols[end..].iter().zip(&symbols[end - self.length..]);
+        let count = (end + later.take_while(|(one, last)| one == last).count() - start) / self.length;
+        if count > self.count { Self { start, count, ..self } } else { self }
     }
 
     /// True if nearly all of a sequence is these steps.
@@ -133,6 +145,14 @@ mod tests {
         assert_eq!([End::Head, End::Tail].map(|end| steps.whole_next_to(end, 65)), [5 + 2000; 2]);
         // In a run with fewer steps, it is the nearest step in the middle.
         assert_eq!(steps.whole(32, 400), 5 + 98 * 20 + 7);
+    }
+
+    #[test]
+    fn a_step_that_ends_as_it_begins_is_not_divided() {
+        for count in 3..9 {
+            let symbols: Vec<u32> = (0..count).flat_map(|_| [1, 2, 3, 4, 5, 1]).collect();
+            assert_eq!(steps_of(&symbols), Some(FoldedSteps { start: 0, length: 6, count }), "{count}");
+        }
     }
 
     #[test]
