@@ -352,6 +352,38 @@ fn a_leak_that_repeats_the_first_stack_of_a_step_is_no_missing_part() {
     );
 }
 
+/// A model of few weights, equal steps without the first `cut` and all before them, and an evaluation after them if they are all made.
+fn trained(cut: usize, steps: usize) -> Profile {
+    let mut program = Program::default();
+    (0..3).for_each(|weight| program.alloc(format!("weight {weight}"), "load:3", 512 * 2000));
+    let mut begin = 0;
+    for step in 0..steps {
+        begin = if step == cut { program.events.len() } else { begin };
+        for layer in 0..30 {
+            program.alloc(format!("activation {layer}"), &format!("layer_{layer}:{}", 10 + layer), 512 * 500);
+        }
+        (0..30).for_each(|layer| program.free(&format!("activation {layer}")));
+    }
+    if steps == 20 {
+        for batch in 0..40 {
+            program.alloc(format!("batch {batch}"), &format!("evaluate_{batch}:{}", 50 + batch), 512 * 1500);
+        }
+        (0..40).for_each(|batch| program.free(&format!("batch {batch}")));
+    }
+    program.events.drain(..if cut > 0 { begin } else { 0 });
+    profile::read(&*program.snapshot(), "snapshot", ReadOptions::default()).unwrap()
+}
+
+#[test]
+fn a_small_setup_is_lacked_beside_steps() {
+    for cut in [1, 3, 17, 18] {
+        let parts = missing(&compare(trained(0, 20), trained(cut, 20)));
+        let found: Vec<_> = parts.iter().map(|part| (part.side, part.end)).collect();
+        assert_eq!(found, [(Side::After, End::Head)], "{cut} steps");
+    }
+    assert_eq!(missing(&compare(trained(0, 20), trained(0, 20))), []);
+}
+
 /// A checkpoint that is read, a model, and equal steps, without the first `cut` of them, and without all before them if that is
 /// cut as well.
 fn resumed(is_begun: bool, cut: usize) -> Profile {

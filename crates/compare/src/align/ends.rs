@@ -133,7 +133,7 @@ impl<'a> Question<'a> {
 
 impl Question<'_> {
     fn answer(&self) -> EndAnswer {
-        let Some((count, moved)) = self.gone() else { return EndAnswer::Has };
+        let Some((count, moved)) = self.gone() else { return self.has_setup() };
         if self.is_step_left(count) {
             return if self.is_peak_gone(count) { self.lacks_peak(count, self.order(0, 0)) } else { EndAnswer::Has };
         }
@@ -151,13 +151,35 @@ impl Question<'_> {
         if is_rest { EndAnswer::Unclear } else { EndAnswer::Has }
     }
 
+    /// Whether this side has what precedes the steps of the other, however few allocations that is.
+    fn has_setup(&self) -> EndAnswer {
+        let Some((steps, _)) = self.other.steps.zip(self.one.steps) else { return EndAnswer::Has };
+        let first = self.pairs.first().filter(|first| first.after > first.before);
+        match first.filter(|first| self.is_setup_gone(&steps, first.after)) {
+            Some(first) => self.lacks(first.after, self.order(0, 0)),
+            None => EndAnswer::Has,
+        }
+    }
+
+    /// True if what precedes the steps of the other side leaves memory behind with which this side begins.
+    fn is_setup_gone(&self, steps: &FoldedSteps, gone: usize) -> bool {
+        if self.end == End::Tail || steps.start == 0 {
+            return false;
+        }
+        let device = self.other.device;
+        let least = (device.figures.allocated.peak.unwrap_or(0) / LEAST_PART as u64).max(1);
+        let [start, full] = [self.cut(steps.start), Position::START];
+        let [start, full] = [start, full].map(|at| BlocksBySize::at(&device.trace, at, None));
+        start.minus(&full).bytes() >= least && self.evidence(gone) == Some(true)
+    }
+
     /// True if nothing but steps is missing and a whole one is left, or any recurring unit: the missing part continues like the
     /// rest, and memory rises from the cut and returns to its value where the rest reaches the same allocations again.
     fn is_step_left(&self, gone: usize) -> bool {
         if let Some(steps) = self.other.steps {
             let left = self.whole.len() - gone;
             let is_left = left * LEAST_PART >= steps.length * (LEAST_PART - 1);
-            return is_left && self.beside_steps(&steps) * LEAST_PART < self.whole.len();
+            return is_left && self.beside_steps(&steps, gone) * LEAST_PART < self.whole.len();
         }
         if !self.is_another_round(gone) {
             return false;
@@ -183,9 +205,11 @@ impl Question<'_> {
         })
     }
 
-    /// The number of allocations between the head of the other side and its steps. What follows steps may be gone from the code.
-    fn beside_steps(&self, steps: &FoldedSteps) -> usize {
+    /// The number of allocations between the head of the other side and its steps: enough of them if this side begins with the
+    /// memory that they left behind. What follows steps may be gone from the code.
+    fn beside_steps(&self, steps: &FoldedSteps, gone: usize) -> usize {
         match self.end {
+            End::Head if self.is_setup_gone(steps, gone) => self.whole.len(),
             End::Head => steps.start,
             End::Tail => 0,
         }
