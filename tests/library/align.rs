@@ -384,6 +384,17 @@ fn a_small_setup_is_lacked_beside_steps() {
     assert_eq!(missing(&compare(trained(0, 20), trained(0, 20))), []);
 }
 
+#[test]
+fn what_follows_steps_may_be_lacked_where_steps_are() {
+    for steps in [2, 10, 19] {
+        let found = compare(trained(0, 20), trained(0, steps));
+        assert!(!missing(&found).is_empty() || unclear(&found) == [Side::After], "{steps} steps");
+    }
+    // Both evaluate.
+    let found = compare(trained(0, 20), trained(0, 20));
+    assert_eq!((missing(&found), unclear(&found)), (vec![], vec![]));
+}
+
 /// A checkpoint that is read, a model, and equal steps, without the first `cut` of them, and without all before them if that is
 /// cut as well.
 fn resumed(is_begun: bool, cut: usize) -> Profile {

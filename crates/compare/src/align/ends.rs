@@ -205,13 +205,18 @@ impl Question<'_> {
         })
     }
 
-    /// The number of allocations between the head of the other side and its steps: enough of them if this side begins with the
-    /// memory that they left behind. What follows steps may be gone from the code.
+    /// The number of allocations beyond the steps of the other side that are gone: enough of them if this side begins
+    /// with the memory that they left behind. Of those that follow steps, what steps make or this side has as well is not gone.
     fn beside_steps(&self, steps: &FoldedSteps, gone: usize) -> usize {
         match self.end {
             End::Head if self.is_setup_gone(steps, gone) => self.whole.len(),
             End::Head => steps.start,
-            End::Tail => 0,
+            End::Tail => {
+                let beyond = self.whole.len() - steps.start - steps.left() * steps.length;
+                let step = counts(&self.whole[beyond..beyond + steps.length]);
+                let foreign = (0..beyond).filter(|place| !step.contains_key(&self.whole[*place]));
+                foreign.filter(|place| self.pairs.binary_search_by_key(place, |pair| pair.after).is_err()).count()
+            }
         }
     }
 
