@@ -13,6 +13,7 @@ mod large;
 mod support;
 
 mod align;
+mod align_steps;
 mod architecture;
 mod benchmarks;
 mod code_changes;
