@@ -7,6 +7,7 @@ use ptmem_base::diagnostic::Diagnostic;
 use ptmem_base::label::More;
 use ptmem_base::sides::Sides;
 use ptmem_trace::profile::{Bucket, DeviceProfile, Held, Profile};
+use ptmem_trace::stack::ComparedFunctions;
 
 use crate::diff;
 
@@ -123,7 +124,8 @@ pub fn stacks(profiles: &[Profile], device: &DeviceTrack) -> Vec<StackTrack> {
         if let Some((profile_before, before)) = earlier {
             let stacks = Sides { before: &*before.stacks, after: &*now.stacks };
             let groupers = Sides { before: &profile_before.grouper(), after: &profile.grouper() };
-            for (before, after) in diff::paired(stacks, groupers, diff::DiffOptions::default()).pairs {
+            let functions = ComparedFunctions::new(groupers.map(|grouper| grouper.code()));
+            for (before, after) in diff::paired(stacks, groupers, &functions, diff::DiffOptions::default()).pairs {
                 known[after] = Some(latest[before]);
             }
         }

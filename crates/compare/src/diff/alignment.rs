@@ -4,7 +4,7 @@ use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::{count, thousands};
 use ptmem_trace::profile::{DeviceProfile, HistoryKind, Moment, Profile};
 use ptmem_trace::replay::Position;
-use ptmem_trace::stack::{GroupBy, Grouper};
+use ptmem_trace::stack::{ComparedFunctions, GroupBy, Grouper};
 
 use super::differences::devices;
 use super::places::{Apart, PeakPlace};
@@ -23,12 +23,17 @@ pub(super) struct Aligned {
 }
 
 /// Aligns every pair of devices. Stacks are grouped by the default grouping, however the comparison groups them.
-pub(super) fn align(profiles: &Sides<Profile>, pairs: &[Sides<Option<usize>>], options: DiffOptions) -> Vec<Aligned> {
+pub(super) fn align(
+    profiles: &Sides<Profile>,
+    pairs: &[Sides<Option<usize>>],
+    functions: &ComparedFunctions,
+    options: DiffOptions,
+) -> Vec<Aligned> {
     let groupers = profiles.map(|profile| profile.grouper_by(GroupBy::Stack));
     let mut aligned = Vec::with_capacity(pairs.len());
     for index in pairs {
         let devices = devices(profiles, *index).both();
-        aligned.push(devices.map(|devices| Aligned::new(devices, &groupers, options)).unwrap_or_default());
+        aligned.push(devices.map(|devices| Aligned::new(devices, &groupers, functions, options)).unwrap_or_default());
     }
     aligned
 }
@@ -37,16 +42,22 @@ pub(super) fn align(profiles: &Sides<Profile>, pairs: &[Sides<Option<usize>>], o
 pub fn alignment(profiles: Sides<&Profile>, index: Sides<usize>) -> Option<Alignment> {
     let groupers = profiles.map(|profile| profile.grouper_by(GroupBy::Stack));
     let devices = Sides { before: &profiles.before.devices[index.before], after: &profiles.after.devices[index.after] };
-    Aligned::new(devices, &groupers, DiffOptions::default()).alignment
+    let functions = ComparedFunctions::new(groupers.map(Grouper::code));
+    Aligned::new(devices, &groupers, &functions, DiffOptions::default()).alignment
 }
 
 impl Aligned {
-    fn new(devices: Sides<&DeviceProfile>, groupers: &Sides<Grouper<'_>>, options: DiffOptions) -> Self {
+    fn new(
+        devices: Sides<&DeviceProfile>,
+        groupers: &Sides<Grouper<'_>>,
+        functions: &ComparedFunctions,
+        options: DiffOptions,
+    ) -> Self {
         let groupers = groupers.map(|grouper| grouper);
         let totals = devices.zip(groupers).map(|(device, grouper)| device.grouped(grouper));
         let totals = totals.map(|totals| &**totals);
         let runs = devices.zip(totals).map(|&(device, totals)| AlignedSide { device, totals });
-        let paired = paired(totals, groupers, options);
+        let paired = paired(totals, groupers, functions, options);
         let peaks = devices.zip(groupers).map(|(device, grouper)| PeakPlace::of(device, grouper));
         Self { alignment: Alignment::new(&runs, &paired), peaks }
     }

@@ -18,7 +18,7 @@ mod steps;
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Diagnostic;
 use ptmem_trace::profile::{DeviceProfile, Moment, Profile};
-use ptmem_trace::stack::Grouper;
+use ptmem_trace::stack::{ComparedFunctions, Grouper};
 
 use crate::align::Parts;
 use alignment::Aligned;
@@ -57,12 +57,15 @@ pub fn compare(before: Profile, after: Profile, options: DiffOptions) -> Diff {
     let mut profiles = Sides { before, after };
     level_names(&mut profiles);
     ptmem_trace::profile::tell_guesses_once(&mut profiles);
-    let aligned = alignment::align(&profiles, &pairs, options);
+    let codes = profiles.map(Profile::code);
+    let functions = ComparedFunctions::new(codes.map(|code| code));
+    let aligned = alignment::align(&profiles, &pairs, &functions, options);
     if matches!(profiles.before.options.at, Moment::Aligned) {
         alignment::look_at_peaks(&mut profiles, &pairs, &aligned);
     }
     let comparing = Comparing {
         profiles: &profiles,
+        functions,
         groupers: profiles.map_at_once(Profile::grouper),
         of_categories: categories::groupers(&profiles),
         options,
@@ -112,6 +115,7 @@ fn only(profile: &Profile, counts: impl Fn(&DeviceProfile) -> bool) -> Option<us
 /// What the comparison of every device uses.
 struct Comparing<'p> {
     profiles: &'p Sides<Profile>,
+    functions: ComparedFunctions,
     groupers: Sides<Grouper<'p>>,
     of_categories: Sides<Grouper<'p>>,
     options: DiffOptions,
@@ -163,7 +167,7 @@ impl Comparing<'_> {
     ) -> (Vec<Row>, Vec<CategoryChange>) {
         let groupers = Sides { before: &self.groupers.before, after: &self.groupers.after };
         let stacks = devices.map(|device| device.map(|device| &*device.stacks).unwrap_or_default());
-        let paired = paired(stacks, groupers, self.options);
+        let paired = paired(stacks, groupers, &self.functions, self.options);
         if let Some(devices) = devices.both() {
             found.extend(inputs::compare(devices, &paired.pairs, groupers));
         }

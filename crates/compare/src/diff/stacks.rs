@@ -8,8 +8,8 @@ use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{GroupMember, Held, StackTotal, lines_of};
 use ptmem_trace::replay::Position;
 use ptmem_trace::stack::{
-    GroupBy, GroupFigures, Grouper, InOrder, Key, Label, Paired, SnapshotCode, StackGroup, pair, pair_in_order,
-    tell_apart,
+    ComparedFunctions, GroupBy, GroupFigures, Grouper, InOrder, Key, Label, Paired, SnapshotCode, StackGroup, pair,
+    pair_in_order, tell_apart,
 };
 
 use super::row::{largest_first, line_of};
@@ -83,10 +83,14 @@ fn naming_stack<'g>(row: &Row, groupers: &'g Sides<Grouper<'g>>) -> Option<(Key,
 
 /// The stacks of two profiles that are the same ones, by their positions on both sides: equal by what they are compared
 /// by, or similar where the code has changed; with parts of stacks that a change to the code took apart or put together.
-pub(crate) fn paired(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>, options: DiffOptions) -> Paired {
+pub(crate) fn paired(
+    stacks: Sides<&[StackTotal]>,
+    groupers: Sides<&Grouper<'_>>,
+    functions: &ComparedFunctions,
+    options: DiffOptions,
+) -> Paired {
     let sides = stacks.zip(groupers).map_at_once(|&(totals, grouper)| groups(totals, grouper));
-    let lines = groupers.map(|grouper| grouper.code().lines());
-    pair((&sides.before, lines.before), (&sides.after, lines.after), options.match_ratio)
+    pair(sides.map(|groups| &**groups), functions, options.match_ratio)
 }
 
 /// The groups of a side in the form that pairing needs. Groups that are not places in the code are paired by key only.

@@ -227,7 +227,7 @@ impl DeviceProfile {
 
     /// The totals that a grouping is made of.
     pub(super) fn totals(&self, grouper: &Grouper<'_>) -> Totals {
-        Totals::new(&self.trace.classes, &self.sums, grouper.by(), grouper.code().tables())
+        Totals::new(&self.trace.classes, &self.sums, grouper)
     }
 
     /// The name of a stated figure that is not the one of the history. `is_counted` if PyTorch's own counters are stated, too.

@@ -4,7 +4,7 @@ use ptmem_snapshot::snapshot::{StackId, StringId, Tables};
 use rustc_hash::FxHashMap;
 
 use super::totals::Sums;
-use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper};
+use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper, SnapshotCode};
 use crate::trace::{Bucket, Class, Origin};
 
 /// The totals of one stack, or of one stack with one tag.
@@ -41,12 +41,12 @@ pub(super) struct Totals {
 
 impl Totals {
     /// Adds up the sums of classes by stack, and by the tag that the grouping goes by.
-    pub(super) fn new(classes: &[Class], sums: &[Sums], by: GroupBy, tables: &Tables) -> Self {
+    pub(super) fn new(classes: &[Class], sums: &[Sums], grouper: &Grouper<'_>) -> Self {
         let mut known: FxHashMap<_, u32> = FxHashMap::default();
         let mut all: Vec<Exact> = Vec::new();
         let mut of_class = Vec::with_capacity(classes.len());
         for (class, sums) in classes.iter().zip(sums) {
-            let exact = Exact::of(class, by);
+            let exact = Exact::of(class, grouper.by());
             let next = u32::try_from(all.len()).unwrap_or(u32::MAX);
             let place = *known.entry((exact.origin, exact.cpp, exact.tag)).or_insert(next);
             if place == next {
@@ -55,19 +55,20 @@ impl Totals {
             all[place as usize].sums.add(sums);
             of_class.push(place);
         }
-        Self { all, of_class }.sorted(tables)
+        Self { all, of_class }.sorted(grouper.code())
     }
 
     /// The largest first, and equally large ones in an order that only their contents decide: numbers of stacks differ
     /// between a snapshot and its saved profile.
-    fn sorted(mut self, tables: &Tables) -> Self {
+    fn sorted(mut self, code: &SnapshotCode<'_>) -> Self {
+        let tables = code.tables();
         let all = &self.all;
         let mut order: Vec<usize> = (0..all.len()).collect();
         order.sort_by_key(|&place| all[place].sums.order());
         let mut keys = None;
         let equal = order.chunk_by_mut(|&a, &b| all[a].sums.order() == all[b].sums.order());
         for equal in equal.filter(|run| run.len() > 1) {
-            let keys = keys.get_or_insert_with(|| ExactKeys::new(tables));
+            let keys = keys.get_or_insert_with(|| ExactKeys::new(code));
             equal.sort_by_cached_key(|&place| {
                 let exact = &all[place];
                 let tag = exact.tag.map(|tag| tables.string(tag));

@@ -10,7 +10,7 @@ use ptmem_snapshot::snapshot::{Action, Copier, Device, Event, OwnPackage, RunFac
 use strum::IntoEnumIterator;
 
 use super::{DeviceProfile, Profile, ProfileError, ReadOptions, Source, collected, guesses, phases};
-use crate::replay::{self, Oom, Origin, Position, PrivatePool, Replay, WantedResults, merged_pools};
+use crate::replay::{self, Benchmarks, Oom, Origin, Position, PrivatePool, Replay, WantedResults, merged_pools};
 use crate::stack::SnapshotCode;
 use crate::tags::{DeviceTags, count_modules};
 use crate::trace::Bucket;
@@ -26,9 +26,15 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
     let tags = DeviceTags::of_devices(&mut snapshot, options.unfold);
     let first_us = snapshot.first_time();
     let ended_us = snapshot.devices.values().filter_map(|device| last_time(&snapshot, device)).max();
+    let benchmarks = Benchmarks::of(&snapshot.tables);
     for (&id, device) in &snapshot.devices {
         let events = snapshot.events_of(device);
-        let wanted = WantedResults { tags: tags.get(&id), layout: options.layout, ignore: &options.ignore };
+        let wanted = WantedResults {
+            tags: tags.get(&id),
+            layout: options.layout,
+            ignore: &options.ignore,
+            benchmarks: Some(&benchmarks),
+        };
         let replay = replay::run_with(&snapshot, id, device, wanted)?;
         diagnostics.extend(replay.diagnostics.iter().cloned());
         ignores &= replay.ignores;

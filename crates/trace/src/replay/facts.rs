@@ -10,6 +10,7 @@ use ptmem_snapshot::snapshot::Action;
 use super::allocation::Allocation;
 use super::figures::Figures;
 use super::layout::Layout;
+use super::left_out::Benchmarks;
 use super::lifetimes;
 use super::private_pools::PrivatePool;
 use crate::tags::DeviceTags;
@@ -66,4 +67,6 @@ pub struct WantedResults<'n> {
     pub layout: bool,
     /// The phases whose allocations do not count if they are freed within them.
     pub ignore: &'n [Pattern],
+    /// The stacks that measure kernels, where the devices of a snapshot share them.
+    pub benchmarks: Option<&'n Benchmarks>,
 }

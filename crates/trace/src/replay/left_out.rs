@@ -10,7 +10,7 @@ use ptmem_snapshot::snapshot::{Action, Event, Tables};
 
 use super::device::DeviceView;
 use super::lifetimes::{Lifetimes, NONE};
-use super::{Allocation, Position};
+use super::{Allocation, Position, WantedResults};
 use crate::phase::{folded_name, phases};
 use crate::stack::is_benchmark;
 use crate::trace::{Measure, Trace};
@@ -39,12 +39,13 @@ struct OfPattern<'p> {
 impl<'p> LeftOutAllocations<'p> {
     /// Leaves out those that came and went within the history, or within a phase, unless the history states what was held
     /// meanwhile: where memory ran out, they took part in it.
-    pub(super) fn find(view: DeviceView<'_>, lifetimes: &Lifetimes, ignore: &'p [Pattern]) -> Self {
+    pub(super) fn find(view: DeviceView<'_>, lifetimes: &Lifetimes, wanted: WantedResults<'p>) -> Self {
         let events = view.events();
-        let tables = &view.snapshot.tables;
-        let measures = Benchmarks::of(tables);
+        let ignore = wanted.ignore;
+        let own = wanted.benchmarks.is_none().then(|| Benchmarks::of(&view.snapshot.tables));
+        let benchmarks = wanted.benchmarks.or(own.as_ref()).filter(|benchmarks| !benchmarks.0.is_empty());
         let ignored = Ignored::of(view, ignore);
-        if measures.is_none() && ignored.0.is_empty() {
+        if benchmarks.is_none() && ignored.0.is_empty() {
             return Self::default();
         }
         // Without the frees of the blocks, others begin where they are.
@@ -64,7 +65,7 @@ impl<'p> LeftOutAllocations<'p> {
             if one.completed > end || stated.get(next).is_some_and(|&at| at < one.completed) {
                 continue;
             }
-            if measures.as_ref().is_some_and(|measures| measures.have(one)) {
+            if benchmarks.is_some_and(|benchmarks| benchmarks.have(one)) {
                 found.benchmarks.push(index);
             } else if let Some(pattern) = ignored.pattern_of(one) {
                 found.of_phases[pattern].indices.push(index);
@@ -172,15 +173,20 @@ fn took(indices: &[u32], allocations: &[Allocation], events: usize) -> String {
     format!("took up to {most} ({})", count(indices.len() as u64, "allocation", "allocations"))
 }
 
-/// For each stack, whether it measures a kernel.
-struct Benchmarks(Vec<bool>);
+/// For each stack, whether it measures a kernel; empty if none does.
+#[derive(Debug)]
+pub struct Benchmarks(Vec<bool>);
 
 impl Benchmarks {
-    /// `None` if no stack does.
-    fn of(tables: &Tables) -> Option<Self> {
+    /// Looks at all stacks of a snapshot.
+    #[must_use]
+    pub fn of(tables: &Tables) -> Self {
         let frames: Vec<bool> = tables.frames().map(|frame| is_benchmark(tables, frame)).collect();
+        if !frames.contains(&true) {
+            return Self(Vec::new());
+        }
         let in_stack = |stack| tables.stack(stack).iter().any(|frame| frames[frame.index()]);
-        frames.contains(&true).then(|| Self(tables.stacks().map(in_stack).collect()))
+        Self(tables.stacks().map(in_stack).collect())
     }
 
     fn have(&self, one: &Allocation) -> bool {

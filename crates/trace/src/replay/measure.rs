@@ -54,7 +54,7 @@ pub(super) fn measure(
     let dump = Position::after(view.events().len());
     lifetimes.reconcile(dump);
     let events = view.events();
-    let left_out = LeftOutAllocations::find(view, &lifetimes, wanted.ignore);
+    let left_out = LeftOutAllocations::find(view, &lifetimes, wanted);
     let mut of_event = std::mem::take(&mut lifetimes.of_event);
     left_out.leave_out(&mut of_event);
     let placed = lifetimes.allocations.iter().filter(|_| wanted.layout);

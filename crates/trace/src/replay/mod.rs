@@ -57,6 +57,7 @@ pub use allocation::Allocation;
 pub use facts::{Replay, ReplayError, WantedResults};
 pub use figures::{Checks, Counter, Figures, Fragmentation, HistoryKind, Oom, Recovered, StatedBytes};
 pub use layout::{Layout, SegmentPart};
+pub use left_out::Benchmarks;
 pub use private_pools::PrivatePool;
 pub(crate) use private_pools::merged as merged_pools;
 pub use segment_map::Home;

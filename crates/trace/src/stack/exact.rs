@@ -1,8 +1,11 @@
 //! Stacks with all of their frames and lines.
 
+use std::sync::Arc;
+
 use ptmem_snapshot::snapshot::{Frame, FrameId, StackId, Tables};
 use sha1::{Digest as _, Sha1};
 
+use super::SnapshotCode;
 use super::classify;
 use super::token::{Digest, head, sha1};
 
@@ -22,28 +25,41 @@ pub type CppDigest = u64;
 pub struct ExactKeys<'t> {
     tables: &'t Tables,
     /// By frame.
-    frames: Vec<ExactFrame>,
+    frames: Arc<[ExactFrame]>,
 }
 
 /// A frame with its line.
 #[derive(Debug, Clone, Copy)]
-struct ExactFrame {
+pub(super) struct ExactFrame {
     digest: Digest,
     is_cpp: bool,
 }
 
-impl<'t> ExactKeys<'t> {
-    /// For the stacks of a snapshot.
-    #[must_use]
-    pub fn new(tables: &'t Tables) -> Self {
+impl ExactFrame {
+    /// All frames of a snapshot.
+    fn all(tables: &Tables) -> Arc<[Self]> {
         let strings: Vec<Digest> = tables.strings().map(|text| sha1(&[text.as_bytes()])).collect();
         let mut frames = Vec::with_capacity(tables.frames().len());
         for Frame { name, filename, line, .. } in tables.frames() {
             let digest = sha1(&[&strings[name.index()], &strings[filename.index()], &line.to_le_bytes()]);
             let is_cpp = !classify::is_python(tables.string(*name), tables.string(*filename));
-            frames.push(ExactFrame { digest, is_cpp });
+            frames.push(Self { digest, is_cpp });
         }
-        Self { tables, frames }
+        frames.into()
+    }
+}
+
+impl<'t> ExactKeys<'t> {
+    /// For the stacks of a snapshot.
+    #[must_use]
+    pub fn new(code: &SnapshotCode<'t>) -> Self {
+        let frames = code.facts.exact.get_or_init(|| ExactFrame::all(code.tables));
+        Self { tables: code.tables, frames: Arc::clone(frames) }
+    }
+
+    #[cfg(test)]
+    pub(super) fn shares_frames(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.frames, &other.frames)
     }
 
     fn part(&self, stack: StackId, in_cpp: bool) -> Digest {

@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::checkout::Checkout;
 use super::classify::{Owner, PassThrough, PathFacts};
+use super::exact::ExactFrame;
 use super::operator::Symbol;
 use super::path::{FileNames, cell, clean, file_name, folded, installed, standard_library};
 use super::qualified::FunctionsByName as QualifiedNames;
@@ -95,6 +96,8 @@ pub struct Facts {
     pub(super) categories: Vec<String>,
     /// The functions that checkpoints compute again, once a label asks for them.
     pub(super) recomputed: OnceLock<Recomputed>,
+    /// Digests of the frames with their lines, once a device asks for them.
+    pub(super) exact: OnceLock<Arc<[ExactFrame]>>,
 }
 
 impl Facts {
@@ -115,6 +118,7 @@ impl Facts {
             qualified: Interner::default(),
             categories: rules.categories.iter().map(|rule| rule.name.clone()).collect(),
             recomputed: OnceLock::new(),
+            exact: OnceLock::new(),
         };
         let mut functions = NameFacts::new(tables);
         for ((frame, &file), owner) in tables.frames().zip(&files.of_frames).zip(owners) {

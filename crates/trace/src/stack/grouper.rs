@@ -34,7 +34,7 @@ impl<'t> Grouper<'t> {
     /// The same where the frames are known already.
     #[must_use]
     pub fn of(code: SnapshotCode<'t>, by: GroupBy) -> Self {
-        let exact = (by == GroupBy::Frames).then(|| ExactKeys::new(code.tables()));
+        let exact = (by == GroupBy::Frames).then(|| ExactKeys::new(&code));
         Self { by, code, exact }
     }
 

@@ -43,7 +43,7 @@ pub use key::Key;
 pub use label::tell_apart;
 pub use languages::Languages;
 pub use order::{InOrder, pair_in_order};
-pub use pairing::{GroupFigures, Paired, StackGroup, pair};
+pub use pairing::{ComparedFunctions, GroupFigures, Paired, StackGroup, pair};
 pub use rules::{CategoryRule, Rules};
 pub use texts::{FunctionsOfTexts, names_by_texts};
 pub use token::{Digest, Lines, Token};

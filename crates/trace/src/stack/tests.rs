@@ -369,3 +369,12 @@ fn the_kernel_around_the_cells_of_a_notebook_is_not_shown() {
     assert_eq!(shown, ["forward (model.py:7)", "<module> (cell 3105878423:2)"]);
     assert_eq!(code.identifying_frames(id).len(), 3);
 }
+
+#[test]
+fn frames_get_their_digests_once_for_all_devices() {
+    let mut tables = Tables::default();
+    stack(&mut tables, &[("step", "/home/me/repo/train.py", 9)]);
+    let code = SnapshotCode::new(&tables, &Rules::default(), &[]);
+    let again = SnapshotCode::with(&tables, &code.facts());
+    assert!(ExactKeys::new(&code).shares_frames(&ExactKeys::new(&again)));
+}

@@ -73,7 +73,7 @@ fn saved_profile<'p>(profile: &'p Profile, raises: &[Raise], longest: usize) -> 
     let source = recorded(profile);
     // Only the name: a repository should not keep the folders of one machine.
     let path = source.path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
-    let keys = ExactKeys::new(&profile.tables);
+    let keys = ExactKeys::new(&code);
     let mut writer = Writer { code: &code, keys, frames: Interner::default(), texts: Interner::default(), longest };
     let devices: Vec<SavedDevice<_>> = profile.devices.iter().map(|device| writer.device(device)).collect();
     let diagnostics = profile.diagnostics.iter();

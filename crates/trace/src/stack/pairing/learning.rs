@@ -74,7 +74,7 @@ impl Pairing<'_> {
             }
         }
         self.kept.extend(self.renamed.values());
-        self.measure_shifts();
+        self.renamed_shifts = self.functions.shifts_with(&self.renamed);
         self.renamed.len() + self.dropped.len() > known
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ptmem_base::sides::Sides;
+use ptmem_base::sides::{Side, Sides};
 use similar::DiffOp;
 
 use super::super::Token;
@@ -133,7 +133,7 @@ impl Pairing<'_> {
     fn is_split_off(&self, before: &StackGroup<'_>, after: &StackGroup<'_>) -> bool {
         let Some(old) = before.tokens.get(before.site) else { return false };
         let Some(new) = after.tokens.get(after.site) else { return false };
-        old.function == new.function && !self.after.lines.contains_key(old) && !self.before.lines.contains_key(new)
+        old.function == new.function && !self.has(Side::After, old) && !self.has(Side::Before, new)
     }
 
     pub(super) fn weight(&self, token: &Token) -> f64 {
@@ -217,7 +217,8 @@ impl Pairing<'_> {
             false if old.base == new.base => 0.2,
             false => 0.0,
         };
-        let lines = match (self.before.lines.get(&old), self.after.lines.get(&new)) {
+        let Sides { before, after } = &self.functions.lines;
+        let lines = match (before.get(&old), after.get(&new)) {
             (Some(old_lines), Some(new_lines)) => self.same_lines(new.file, old_lines, new_lines),
             _ => 0.0,
         };
@@ -227,7 +228,7 @@ impl Pairing<'_> {
     /// The evidence of the lines of two functions: whether one stands where the other would after the move of its file.
     fn same_lines(&self, file: u64, old: &BTreeSet<u32>, new: &BTreeSet<u32>) -> f64 {
         let Some(moved) = shape_shift(old, new) else { return 0.0 };
-        let expected = self.shifts.get(&file).copied().unwrap_or(0);
+        let expected = self.renamed_shifts.get(&file).copied().or_else(|| self.functions.shift(file)).unwrap_or(0);
         if old.len() > 1 || moved == expected { 0.4 } else { 0.0 }
     }
 }

@@ -6,6 +6,7 @@
 //! which; with that known, most of the rest is equal frame by frame. Stacks that still differ then are paired by
 //! similarity, best first.
 
+mod functions;
 mod group;
 mod joined;
 mod learning;
@@ -13,15 +14,16 @@ mod likeness;
 mod similarity;
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::order::{InOrder, pair_in_order};
-use super::{Key, Lines, Token};
-use likeness::shape_shift;
+use super::{Key, Token};
+use functions::tokens_of;
+use ptmem_base::sides::{Side, Sides};
 
+pub use functions::ComparedFunctions;
 pub use group::{GroupFigures, StackGroup};
 
 /// Deep recursion is cut: the innermost frames are sufficient.
@@ -42,17 +44,11 @@ struct PairingSide<'g> {
     groups: &'g [StackGroup<'g>],
     /// Those that are not paired yet.
     free: BTreeSet<usize>,
-    /// All functions, with the lines on which they call or allocate.
-    lines: Lines,
 }
 
 impl<'g> PairingSide<'g> {
-    fn new((groups, mut lines): (&'g [StackGroup<'g>], Lines)) -> Self {
-        // Operations replace functions if there are none in Python.
-        for token in groups.iter().flat_map(|group| &group.tokens) {
-            lines.entry(*token).or_default();
-        }
-        Self { groups, free: (0..groups.len()).collect(), lines }
+    fn new(groups: &'g [StackGroup<'g>]) -> Self {
+        Self { groups, free: (0..groups.len()).collect() }
     }
 
     fn free(&self) -> impl Iterator<Item = (usize, &'g StackGroup<'g>)> + '_ {
@@ -84,11 +80,11 @@ pub struct Paired {
     pub callers: Vec<(usize, usize)>,
 }
 
-/// Pairs the groups of two sides; one without a partner is in no pair. With the groups come all functions of their
-/// snapshot, see [`super::SnapshotCode::lines`]. `ratio` is how similar, from 0 to 1, stacks must be whose keys differ.
+/// Pairs the groups of two sides; one without a partner is in no pair. `functions` are those of the files that the groups
+/// come from. `ratio` is how similar, from 0 to 1, stacks must be whose keys differ.
 #[must_use]
-pub fn pair(before: (&[StackGroup<'_>], Lines), after: (&[StackGroup<'_>], Lines), ratio: f64) -> Paired {
-    let mut pairing = Pairing::new(PairingSide::new(before), PairingSide::new(after));
+pub fn pair(groups: Sides<&[StackGroup<'_>]>, functions: &ComparedFunctions, ratio: f64) -> Paired {
+    let mut pairing = Pairing::new(groups, functions);
     pairing.unmoved();
     pairing.equal_frames();
     for _ in 0..MOST_ROUNDS {
@@ -111,6 +107,9 @@ type Buckets<'g> = foldhash::HashMap<Cow<'g, [Token]>, (Vec<usize>, Vec<usize>)>
 struct Pairing<'g> {
     before: PairingSide<'g>,
     after: PairingSide<'g>,
+    functions: &'g ComparedFunctions,
+    /// The functions of the groups. Operations replace functions if there are none in Python.
+    tokens: Sides<FxHashSet<Token>>,
     pairs: Vec<(usize, usize)>,
     parts: Vec<(usize, usize)>,
     callers: Vec<(usize, usize)>,
@@ -120,55 +119,41 @@ struct Pairing<'g> {
     moved: FxHashMap<u64, u64>,
     /// Functions that the change put in between, or took away.
     dropped: FxHashSet<Token>,
-    /// Functions that both sides know.
+    /// Functions of the groups that both sides know.
     kept: FxHashSet<Token>,
-    /// The distance in lines that most functions of a file of the after have moved.
-    shifts: FxHashMap<u64, i64>,
+    /// The distance in lines that most functions of a file of the after have moved, where renames change it.
+    renamed_shifts: FxHashMap<u64, i64>,
     /// Names of functions that exist in several files.
     common_names: FxHashSet<u64>,
 }
 
 impl<'g> Pairing<'g> {
-    fn new(before: PairingSide<'g>, after: PairingSide<'g>) -> Self {
-        let kept: FxHashSet<Token> =
-            before.lines.keys().filter(|token| after.lines.contains_key(token)).copied().collect();
-        let mut files_by_name: FxHashMap<u64, BTreeSet<u64>> = FxHashMap::default();
-        for token in before.lines.keys().chain(after.lines.keys()) {
-            files_by_name.entry(token.function).or_default().insert(token.file);
-        }
-        // A file that was moved shows up as two.
-        let common = files_by_name.into_iter().filter(|(_, files)| files.len() > 2).map(|(name, _)| name);
+    fn new(groups: Sides<&'g [StackGroup<'g>]>, functions: &'g ComparedFunctions) -> Self {
+        let tokens = groups.map(|groups| tokens_of(groups));
+        let common_names = functions.common_among(&tokens);
         let mut pairing = Self {
+            before: PairingSide::new(groups.before),
+            after: PairingSide::new(groups.after),
+            functions,
+            tokens,
             pairs: Vec::new(),
             parts: Vec::new(),
             callers: Vec::new(),
             renamed: FxHashMap::default(),
             moved: FxHashMap::default(),
             dropped: FxHashSet::default(),
-            shifts: FxHashMap::default(),
-            common_names: common.collect(),
-            kept,
-            before,
-            after,
+            kept: FxHashSet::default(),
+            renamed_shifts: FxHashMap::default(),
+            common_names,
         };
-        pairing.measure_shifts();
+        let all = pairing.tokens.before.iter().chain(&pairing.tokens.after);
+        pairing.kept = all.filter(|token| Side::BOTH.iter().all(|&side| pairing.has(side, token))).copied().collect();
         pairing
     }
 
-    /// For every file of the after the distance that most of its functions have moved.
-    fn measure_shifts(&mut self) {
-        let mut votes: BTreeMap<u64, BTreeMap<i64, usize>> = BTreeMap::new();
-        for (token, lines) in &self.before.lines {
-            let token = self.renamed.get(token).copied().unwrap_or(*token);
-            if let Some(shift) = self.after.lines.get(&token).and_then(|after| shape_shift(lines, after)) {
-                *votes.entry(token.file).or_default().entry(shift).or_default() += 1;
-            }
-        }
-        let shifts = votes.into_iter().filter_map(|(file, votes)| {
-            let most = votes.into_iter().max_by_key(|&(shift, count)| (count, Reverse(shift)));
-            Some((file, most?.0))
-        });
-        self.shifts = shifts.collect();
+    /// True if a side has a function, on this device or another.
+    fn has(&self, side: Side, token: &Token) -> bool {
+        self.functions.lines.of(side).contains_key(token) || self.tokens.of(side).contains(token)
     }
 
     fn is_done(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Stacks that are paired across changes of the code.
 
 use super::*;
+use crate::stack::Lines;
 
 /// Functions as letters: a small one before a large one of the same file, `a` `A`.
 fn token(letter: char) -> Token {
@@ -17,7 +18,7 @@ fn group(frames: &str, line: u32, figures: u64) -> StackGroup<'static> {
 }
 
 fn pairs(before: &[(&str, u64)], after: &[(&str, u64)]) -> Vec<(usize, usize)> {
-    pair((&groups(before), Lines::default()), (&groups(after), Lines::default()), 0.75).pairs
+    paired(&groups(before), &groups(after)).0
 }
 
 fn groups(side: &[(&str, u64)]) -> Vec<StackGroup<'static>> {
@@ -80,7 +81,7 @@ fn functions_of_one_name_may_go_to_two_files() {
         group_of("c", &[callee, caller, caller, main], 2),
         group_of("d", &[function(8, 'g'), caller, caller, main], 3),
     ];
-    assert_eq!(pair((&before, Lines::default()), (&after, Lines::default()), 0.75).pairs, [(0, 0), (1, 1)]);
+    assert_eq!(paired(&before, &after).0, [(0, 0), (1, 1)]);
 }
 
 #[test]
@@ -103,10 +104,11 @@ fn a_function_stands_where_its_file_moved_it() {
     let lines = |function, own: u32, other: u32| -> Lines {
         [(function, [own].into()), (kept, [other].into()), (main, [1].into())].into_iter().collect()
     };
-    let moved = pair((&before, lines(old, 20, 40)), (&after, lines(new, 23, 43)), 0.75);
-    assert_eq!(moved.pairs, [(0, 0), (1, 1)]);
-    let elsewhere = pair((&before, lines(old, 20, 40)), (&after, lines(new, 60, 43)), 0.75);
-    assert_eq!(elsewhere.pairs, [(1, 1)]);
+    let groups = Sides { before: &before[..], after: &after[..] };
+    let moved = ComparedFunctions::of(Sides { before: lines(old, 20, 40), after: lines(new, 23, 43) });
+    assert_eq!(pair(groups, &moved, 0.75).pairs, [(0, 0), (1, 1)]);
+    let elsewhere = ComparedFunctions::of(Sides { before: lines(old, 20, 40), after: lines(new, 60, 43) });
+    assert_eq!(pair(groups, &elsewhere, 0.75).pairs, [(1, 1)]);
 }
 
 #[test]
@@ -131,13 +133,13 @@ fn group_at(line: u32, figures: u64) -> StackGroup<'static> {
 fn moved_lines_are_paired_in_their_order() {
     let before = [(7, 1), (10, 2)].map(|(line, figures)| group_at(line, figures));
     let after = [(10, 1), (13, 9)].map(|(line, figures)| group_at(line, figures));
-    assert_eq!(pair((&before, Lines::default()), (&after, Lines::default()), 0.75).pairs, [(0, 0), (1, 1)]);
+    assert_eq!(paired(&before, &after).0, [(0, 0), (1, 1)]);
 }
 
 type Indexes = Vec<(usize, usize)>;
 
 fn paired(before: &[StackGroup<'_>], after: &[StackGroup<'_>]) -> (Indexes, Indexes) {
-    let Paired { pairs, parts, .. } = pair((before, Lines::default()), (after, Lines::default()), 0.75);
+    let Paired { pairs, parts, .. } = pair(Sides { before, after }, &ComparedFunctions::default(), 0.75);
     (pairs, parts)
 }
 
@@ -154,4 +156,32 @@ fn parts_of_a_stack_go_with_their_whole() {
     // Something else that is new allocates on its own account.
     let more = [after[0].clone(), group_of("d", &[other, main], 7), after[2].clone()];
     assert_eq!(paired(&before, &more).1, []);
+}
+
+/// A file may have many devices: none may look at all functions again.
+#[test]
+fn a_device_adds_in_proportion_to_its_stacks() {
+    let all = |line| -> Lines { ('a'..='z').map(|name| (function(1, name), [line].into())).collect() };
+    let functions = ComparedFunctions::of(Sides { before: all(1), after: all(4) });
+    let groups = [group_of("a", &[function(1, 'a'), function(2, 'x')], 1)];
+    let mut pairing = Pairing::new(Sides { before: &groups, after: &groups }, &functions);
+    assert_eq!(pairing.kept.len(), 2);
+    assert!(pairing.common_names.is_empty());
+    pairing.learn(0.75);
+    assert!(pairing.renamed_shifts.is_empty());
+}
+
+#[test]
+fn renames_count_among_the_distances_of_their_file() {
+    let [a, b, c, y, z] = ['a', 'b', 'c', 'y', 'z'].map(|name| function(1, name));
+    let lines = |all: &[(Token, u32)]| -> Lines { all.iter().map(|&(token, line)| (token, [line].into())).collect() };
+    let before = lines(&[(a, 10), (b, 20), (c, 30)]);
+    let after = lines(&[(a, 10), (b, 25), (y, 35), (z, 37)]);
+    let functions = ComparedFunctions::of(Sides { before, after });
+    // Of distances that as many functions have, the smaller one.
+    assert_eq!(functions.shift(1), Some(0));
+    let shifts = |renamed: &[(Token, Token)]| functions.shifts_with(&renamed.iter().copied().collect());
+    assert!(shifts(&[]).is_empty());
+    assert_eq!(shifts(&[(c, y)])[&1], 5);
+    assert_eq!(shifts(&[(c, z)])[&1], 0);
 }
