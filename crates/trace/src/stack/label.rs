@@ -142,42 +142,78 @@ fn operation_of_python(operation: &Operation<'_>, has_forward: bool) -> String {
     }
 }
 
+/// The longest part of a label that distinguishes it, in bytes: with more, labels are numbered. Otherwise the labels of nested
+/// calls, each one deeper than the last, take memory with the square of their number.
+const MOST_DISTINGUISHING: usize = 512;
+
+/// The most frames of a stack, of its callers and inside of them, that are looked at to distinguish its label.
+const DEEPEST: usize = 256;
+
 /// A stack while its name is made different from others.
 struct AlikeStack<'c> {
     code: &'c SnapshotCode<'c>,
     stack: StackId,
-    name: Name,
     callers: Vec<FrameId>,
     inside: Vec<FrameId>,
+    /// The parts that distinguish it.
+    parts: Vec<Distinction>,
 }
 
 impl<'c> AlikeStack<'c> {
     fn new(code: &'c SnapshotCode<'c>, stack: StackId) -> Self {
-        let name = code.name(stack);
-        Self { code, stack, name, callers: code.callers_of_site(stack), inside: code.inside_of_site(stack) }
+        let parts = Vec::new();
+        Self { code, stack, callers: code.callers_of_site(stack), inside: code.inside_of_site(stack), parts }
+    }
+
+    fn frame(&self, part: Distinction) -> Option<FrameId> {
+        match part {
+            Distinction::Caller(depth) => self.callers.get(depth).copied(),
+            Distinction::Inside(depth) => self.inside.get(depth).copied(),
+            Distinction::Operation => None,
+        }
     }
 
     /// A part of the stack as a text, where it has that part.
     fn text(&self, part: Distinction) -> Option<String> {
-        let frame = match part {
-            Distinction::Caller(depth) => *self.callers.get(depth)?,
-            Distinction::Inside(depth) => *self.inside.get(depth)?,
-            Distinction::Operation => {
-                return self.name.site.is_empty().then(|| self.code.operation(self.stack).whole_label());
-            }
-        };
-        Some(self.code.text_within(self.stack, frame))
+        if matches!(part, Distinction::Operation) {
+            let has_site = !self.code.name(self.stack).site.is_empty();
+            return (!has_site).then(|| self.code.operation(self.stack).whole_label());
+        }
+        self.frame(part).map(|frame| self.code.text_within(self.stack, frame))
     }
 
-    fn add(&mut self, part: Distinction, text: String) {
-        match part {
-            Distinction::Caller(_) => self.name.callers.push(text),
-            Distinction::Inside(depth) => {
-                self.name.inside.insert(self.inside.len() - depth, text);
-            }
-            Distinction::Operation => self.name.operation = text,
-        }
+    /// True if a part is the same text as that of another stack without a look at the texts. The function around a lambda
+    /// may differ.
+    fn shares(&self, other: &Self, part: Distinction) -> bool {
+        let frame = self.frame(part);
+        std::ptr::eq(self.code, other.code)
+            && frame.is_some_and(|frame| !is_nested(self.code.function(frame)))
+            && frame == other.frame(part)
     }
+
+    /// The name with the parts that distinguish it.
+    fn label(&self) -> String {
+        let mut name = self.code.name(self.stack);
+        for &part in &self.parts {
+            let text = self.text(part).unwrap_or_default();
+            match part {
+                Distinction::Caller(_) => name.callers.push(text),
+                Distinction::Inside(depth) => {
+                    name.inside.insert(self.inside.len() - depth, text);
+                }
+                Distinction::Operation => name.operation = text,
+            }
+        }
+        name.to_string()
+    }
+}
+
+/// Stacks with names that are the same so far.
+struct AlikeGroup {
+    /// Indices of the stacks.
+    stacks: Vec<usize>,
+    /// The length of the parts that distinguish them from others.
+    distinguishing: usize,
 }
 
 /// A part of a stack that may distinguish it from others with the same label.
@@ -199,12 +235,13 @@ pub(super) fn distinct_labels(label: &str, stacks: &[(&Grouper<'_>, StackId)]) -
         let mut alike: Vec<_> = stacks.iter().map(|(grouper, stack)| AlikeStack::new(grouper.code(), *stack)).collect();
         let most_callers = alike.iter().map(|one| one.callers.len()).max().unwrap_or(0);
         let most_inside = alike.iter().map(|one| one.inside.len()).max().unwrap_or(0);
-        let mut groups = vec![(0..alike.len()).collect()];
-        let frames = (0..most_callers).map(Distinction::Caller).chain((0..most_inside).map(Distinction::Inside));
+        let mut groups = vec![AlikeGroup { stacks: (0..alike.len()).collect(), distinguishing: 0 }];
+        let callers = (0..most_callers.min(DEEPEST)).map(Distinction::Caller);
+        let frames = callers.chain((0..most_inside.min(DEEPEST)).map(Distinction::Inside));
         for part in frames.chain([Distinction::Operation]) {
             groups = split(&mut alike, groups, part);
         }
-        labels = alike.iter().map(|one| one.name.to_string()).collect();
+        labels = alike.iter().map(AlikeStack::label).collect();
     }
     number(&mut labels);
     labels
@@ -233,24 +270,31 @@ pub fn tell_apart<'g, T>(
     }
 }
 
-/// Adds a text to the names that are still the same, where they differ in it. Returns the groups, by index, of those
-/// that are the same afterwards.
-fn split(alike: &mut [AlikeStack<'_>], groups: Vec<Vec<usize>>, part: Distinction) -> Vec<Vec<usize>> {
+/// Adds a part to the names that are still the same, where they differ in it. Returns the groups of those that are the
+/// same afterwards, and may become longer.
+fn split(alike: &mut [AlikeStack<'_>], groups: Vec<AlikeGroup>, part: Distinction) -> Vec<AlikeGroup> {
     let mut left = Vec::new();
     for group in groups {
+        let first = &alike[group.stacks[0]];
+        if group.stacks.iter().all(|&index| alike[index].shares(first, part)) {
+            left.push(group);
+            continue;
+        }
         let mut by_text: BTreeMap<Option<String>, Vec<usize>> = BTreeMap::new();
-        for &index in &group {
+        for &index in &group.stacks {
             by_text.entry(alike[index].text(part)).or_default().push(index);
         }
         if by_text.len() == 1 {
             left.push(group);
             continue;
         }
-        for (text, indices) in by_text {
-            if let Some(text) = text {
-                indices.iter().for_each(|&index| alike[index].add(part, text.clone()));
+        for (text, stacks) in by_text {
+            if text.is_some() {
+                stacks.iter().for_each(|&index| alike[index].parts.push(part));
             }
-            left.extend((indices.len() > 1).then_some(indices));
+            let distinguishing = group.distinguishing + text.map_or(0, |text| text.len());
+            let may_grow = stacks.len() > 1 && distinguishing < MOST_DISTINGUISHING;
+            left.extend(may_grow.then_some(AlikeGroup { stacks, distinguishing }));
         }
     }
     left

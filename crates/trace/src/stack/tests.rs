@@ -1,5 +1,7 @@
 //! Keys, names and groups of stacks.
 
+use std::collections::BTreeSet;
+
 use ptmem_snapshot::snapshot::{Frame, StackId, Tables};
 
 use super::group_by::tag_name;
@@ -111,6 +113,30 @@ fn stacks_that_differ_in_what_they_call_say_so() {
         "step (train.py:9) > _multi_tensor_adamw (torch/optim/adamw.py:564)",
     ];
     assert_eq!(labels, expected);
+}
+
+/// Each stack calls one more time: with all frames in which they differ, labels take memory with the square of their number.
+#[test]
+fn labels_of_nested_calls_are_bounded() {
+    let call = ("walk", "/home/me/repo/tree.py", 7);
+    let mut tables = Tables::default();
+    let stacks: Vec<StackId> = (1..=400).map(|depth| stack(&mut tables, &vec![call; depth])).collect();
+    let grouper = Grouper::new(&tables, GroupBy::Stack, &Rules::default());
+    let all: Vec<_> = stacks.iter().map(|&stack| (&grouper, stack)).collect();
+    let labels = distinct_labels(&grouper.label(stacks[0]), &all);
+    assert_eq!(labels[2], "walk (tree.py:7) from walk (tree.py:7) from walk (tree.py:7)");
+    assert_eq!(labels.iter().collect::<BTreeSet<_>>().len(), stacks.len());
+    let longest = &labels[399];
+    assert_eq!((longest.matches(" from ").count(), longest.rsplit(' ').next()), (32, Some("#368")));
+    // Frames beyond the bound do not distinguish.
+    let outermost = ["one", "other"].map(|name| {
+        let mut frames = vec![call; 300];
+        frames.push((name, "/home/me/repo/main.py", 1));
+        stack(&mut tables, &frames)
+    });
+    let grouper = Grouper::new(&tables, GroupBy::Stack, &Rules::default());
+    let labels = distinct_labels("walk (tree.py:7)", &outermost.map(|stack| (&grouper, stack)));
+    assert_eq!(labels, ["walk (tree.py:7)", "walk (tree.py:7) #2"]);
 }
 
 #[test]
