@@ -1,10 +1,12 @@
 //! Totals of exact stacks, of which groups are made.
 
-use ptmem_snapshot::snapshot::{StackId, StringId, Tables};
+use std::cmp::Ordering;
+
+use ptmem_snapshot::snapshot::{FrameId, StringId, Tables};
 use rustc_hash::FxHashMap;
 
 use super::totals::Sums;
-use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper, SnapshotCode};
+use crate::stack::{CppDigest, Digest, ExactKeys, GroupBy, Grouper, SnapshotCode};
 use crate::trace::{Bucket, Class, Origin};
 
 /// The totals of one stack, or of one stack with one tag.
@@ -69,14 +71,7 @@ impl Totals {
         let equal = order.chunk_by_mut(|&a, &b| all[a].sums.order() == all[b].sums.order());
         for equal in equal.filter(|run| run.len() > 1) {
             let keys = keys.get_or_insert_with(|| ExactKeys::new(code));
-            equal.sort_by_cached_key(|&place| {
-                let exact = &all[place];
-                let tag = exact.tag.map(|tag| tables.string(tag));
-                match exact.origin {
-                    Origin::Bucket(bucket) => (Some(bucket), None, tag, None),
-                    Origin::Stack(stack) => (None, Some(keys.of(stack, exact.cpp)), tag, Some(forward(tables, stack))),
-                }
-            });
+            equal.sort_by_cached_key(|&place| ContentOrder::of(&all[place], keys, tables));
         }
         let mut places = vec![0; order.len()];
         for (new, &old) in (0_u32..).zip(&order) {
@@ -87,8 +82,91 @@ impl Totals {
     }
 }
 
-/// The frames of the forward pass, by their contents.
-fn forward(tables: &Tables, stack: StackId) -> Vec<(&str, &str, i128)> {
-    let frames = tables.forward(stack).iter().map(|&frame| tables.frame(frame));
-    frames.map(|frame| (tables.string(frame.name), tables.string(frame.filename), frame.line)).collect()
+/// The order of equally large totals by their contents.
+struct ContentOrder<'t> {
+    bucket: Option<Bucket>,
+    /// All frames but those of the forward pass.
+    digest: Option<Digest>,
+    tag: Option<&'t str>,
+    forward: &'t [FrameId],
+    tables: &'t Tables,
+}
+
+impl<'t> ContentOrder<'t> {
+    fn of(exact: &Exact, keys: &ExactKeys<'_>, tables: &'t Tables) -> Self {
+        let stack = exact.origin.stack();
+        Self {
+            bucket: exact.origin.bucket(),
+            digest: stack.map(|stack| keys.of(stack, exact.cpp)),
+            tag: exact.tag.map(|tag| tables.string(tag)),
+            forward: stack.map(|stack| tables.forward(stack)).unwrap_or_default(),
+            tables,
+        }
+    }
+
+    /// The names, files and lines of the frames of the forward pass.
+    fn forward(&self) -> impl Iterator<Item = (&'t str, &'t str, i128)> {
+        let frames = self.forward.iter().map(|&frame| self.tables.frame(frame));
+        frames.map(|frame| (self.tables.string(frame.name), self.tables.string(frame.filename), frame.line))
+    }
+}
+
+impl Ord for ContentOrder<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let inner = (self.bucket, self.digest, self.tag).cmp(&(other.bucket, other.digest, other.tag));
+        // Many stacks share frames of the forward pass, which have the same numbers then.
+        inner.then_with(|| {
+            if self.forward == other.forward { Ordering::Equal } else { self.forward().cmp(other.forward()) }
+        })
+    }
+}
+
+impl PartialOrd for ContentOrder<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for ContentOrder<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for ContentOrder<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use ptmem_snapshot::snapshot::{Frame, StackId};
+
+    use super::*;
+    use crate::stack::Rules;
+    use crate::trace::Origin;
+
+    /// A stack without frames of its own, with those of the forward pass as letters.
+    fn stack(tables: &mut Tables, forward: &str) -> StackId {
+        let mut frames = Vec::new();
+        for name in forward.chars() {
+            let name = tables.intern_string(&name.to_string());
+            frames.push(tables.intern_frame(Frame { name, filename: name, line: 1, original: None }));
+        }
+        let inner = tables.intern_stack(&[]);
+        tables.intern_forward(inner, &frames)
+    }
+
+    #[test]
+    fn frames_of_the_forward_pass_order_equal_stacks_without_a_copy_for_each() {
+        let mut tables = Tables::default();
+        // Numbered against the order of their names.
+        let stacks = ["cb", "ca", "b", "bc", "a", ""].map(|forward| stack(&mut tables, forward));
+        let code = SnapshotCode::new(&tables, &Rules::default(), &[]);
+        let keys = ExactKeys::new(&code);
+        let exact =
+            stacks.map(|stack| Exact { origin: Origin::Stack(stack), tag: None, cpp: None, sums: Sums::default() });
+        let mut orders: Vec<_> = exact.iter().map(|exact| ContentOrder::of(exact, &keys, &tables)).collect();
+        orders.sort();
+        let sorted: Vec<String> = orders.iter().map(|order| order.forward().map(|frame| frame.0).collect()).collect();
+        assert_eq!(sorted, ["", "a", "b", "bc", "ca", "cb"]);
+        assert!(std::ptr::eq(orders[1].forward, tables.forward(stacks[4])));
+    }
 }
