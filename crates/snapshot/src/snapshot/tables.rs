@@ -99,15 +99,16 @@ pub struct Tags {
 pub struct Tables {
     strings: Interner<Arc<str>>,
     frames: Interner<Frame>,
-    /// Frames, innermost first; where there are forward frames, [`FORWARD`] and those after it.
+    /// Frames, innermost first; where there are forward frames, [`FORWARD`] and their number among `forward` after it.
     stacks: Interner<Box<[FrameId]>>,
+    /// Frames of the forward pass, innermost first: many stacks share them.
+    forward: Interner<Box<[FrameId]>>,
     tags: Interner<Tags>,
-    has_forward: bool,
     /// The texts of source files, by their paths, where a recorder added them and they were asked for.
     sources: BTreeMap<StringId, Arc<str>>,
 }
 
-/// Stands in a stack before the frames of the forward pass; no frame of any table.
+/// Stands in a stack before the number of the frames of the forward pass; no frame of any table.
 const FORWARD: FrameId = FrameId(NonZeroU32::MAX);
 
 impl Tables {
@@ -154,15 +155,11 @@ impl Tables {
         !self.stacks.items()[id.index()].is_empty()
     }
 
-    /// The number of frames of a stack, with those of the forward pass.
-    pub(super) fn depth(&self, id: StackId) -> usize {
-        self.stacks.items()[id.index()].len()
-    }
-
     fn parts(&self, id: StackId) -> (&[FrameId], &[FrameId]) {
-        let all = &*self.stacks.items()[id.index()];
-        let marker = if self.has_forward { all.iter().position(|frame| *frame == FORWARD) } else { None };
-        marker.map_or((all, &[]), |at| (&all[..at], &all[at + 1..]))
+        match &*self.stacks.items()[id.index()] {
+            [inner @ .., marker, forward] if *marker == FORWARD => (inner, &self.forward.items()[forward.index()]),
+            inner => (inner, &[]),
+        }
     }
 
     /// All stacks, in the order in which they were interned.
@@ -229,8 +226,8 @@ impl Tables {
 
     /// Interns a stack with the frames of its forward pass, both innermost first.
     pub fn intern_forward(&mut self, stack: StackId, forward: &[FrameId]) -> StackId {
-        self.has_forward = true;
-        let all = [self.stack(stack), &[FORWARD], forward].concat();
+        let forward = FrameId::from_index(self.forward.intern(forward, |frames| Box::from(frames)));
+        let all = [self.stack(stack), &[FORWARD, forward]].concat();
         self.intern_stack(&all)
     }
 
@@ -242,5 +239,24 @@ impl Tables {
     /// The number of entries in the fullest table.
     pub(super) fn largest(&self) -> usize {
         self.strings().len().max(self.frames().len()).max(self.stacks().len()).max(self.all_tags().len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_share_the_frames_of_their_forward_pass() {
+        let mut tables = Tables::default();
+        let name = tables.intern_string("f");
+        let frames = [1, 2, 3].map(|line| tables.intern_frame(Frame { name, filename: name, line, original: None }));
+        let [one, other] = [&frames[..1], &frames[..2]].map(|inner| {
+            let inner = tables.intern_stack(inner);
+            tables.intern_forward(inner, &frames)
+        });
+        assert_eq!((tables.stack(one), tables.stack(other)), (&frames[..1], &frames[..2]));
+        assert_eq!(tables.forward(one), frames);
+        assert!(std::ptr::eq(tables.forward(one), tables.forward(other)));
     }
 }

@@ -153,7 +153,7 @@ impl SnapshotBuilder {
     fn with_forward(&mut self, stack: Option<StackId>, list: ValueHandle) -> Option<StackId> {
         let inner = stack.unwrap_or_else(|| self.tables.intern_stack(&[]));
         // Each list makes another stack of one that many may share.
-        if self.tables.depth(inner) > DEEPEST_BACKWARD {
+        if self.tables.stack(inner).len() > DEEPEST_BACKWARD {
             return stack;
         }
         if let Some(whole) = self.with_forward.get(&(inner, list)) {
