@@ -10,7 +10,7 @@ use ptmem_compare::diff::{DeviceDiff, Row};
 use ptmem_compare::patch::Edit;
 use ptmem_trace::profile::Metric;
 
-use super::stacks::RowNames;
+use super::row_names::RowNames;
 use super::{Check, LimitKind, Outcome, PassedBy, Target};
 
 /// A day in UTC, as the number of days since the first of January 1970.

@@ -6,7 +6,7 @@ use ptmem_trace::profile::{DeviceProfile, EndingKind, Profile, SupposedSizes, Un
 use ptmem_trace::replay::HistoryKind;
 
 use super::kind::NeededPart;
-use super::stacks::RowNames;
+use super::row_names::RowNames;
 use super::{Check, GrowthLimit, LimitKind, Outcome, PassedBy, Thresholds};
 
 /// A reason to distrust checks of a comparison or of one snapshot.

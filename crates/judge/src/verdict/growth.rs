@@ -9,7 +9,7 @@ use ptmem_trace::profile::{Bucket, DeviceProfile, Metric, Moment};
 use super::accepted::Budget;
 use super::doubts::no_history;
 use super::judge::Judge;
-use super::stacks::RowNames;
+use super::row_names::RowNames;
 use super::{Check, GrowthLimit, LimitKind, Outcome, PassedBy, Target, Thresholds};
 
 impl GrowthLimit {

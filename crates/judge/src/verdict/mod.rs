@@ -23,6 +23,7 @@ mod partial;
 mod peak;
 mod phases;
 mod ranks;
+mod row_names;
 mod serving;
 mod stacks;
 mod target;

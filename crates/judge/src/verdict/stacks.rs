@@ -1,13 +1,13 @@
 //! Limits on the growth of stacks: of what they hold at the peak, and of the most that they held at any moment.
 
-use ptmem_base::pattern::{Naming, Pattern, Selector};
+use ptmem_base::pattern::Selector;
 use ptmem_base::units::Size;
-use ptmem_compare::diff::{DeviceDiff, Diff, Row, RowKind, Sides};
-use ptmem_trace::profile::{Bucket, Profile};
-use ptmem_trace::stack::Grouper;
+use ptmem_compare::diff::{Diff, Row, RowKind};
+use ptmem_trace::profile::Bucket;
 
 use super::growth::{Gated, HOW_TO_NAME, has_rows_at_peak, labels};
 use super::judge::Judge;
+use super::row_names::RowNames;
 use super::{Check, CheckedRow, GrowthLimit, LimitKind, Outcome, Thresholds};
 
 /// Rows that grew by more than a limit, and are not checked.
@@ -17,38 +17,6 @@ struct UncheckedRows {
     others: bool,
     /// Some changed by less than is checked.
     small: bool,
-}
-
-/// The names by which patterns select rows.
-#[derive(Debug)]
-pub(super) struct RowNames<'d> {
-    /// Those of lines that hold something at other moments than the compared one count, too, if there are any.
-    at_any_moment: Option<Sides<Grouper<'d>>>,
-}
-
-impl<'d> RowNames<'d> {
-    /// The names for limits of a kind.
-    pub(super) fn of(kind: LimitKind, diff: &'d Diff) -> Self {
-        let is_at_any = kind == LimitKind::StackHighest;
-        Self { at_any_moment: is_at_any.then(|| diff.profiles.map(Profile::grouper)) }
-    }
-
-    fn naming(&self, row: &Row, pattern: &Pattern) -> Option<Naming> {
-        match &self.at_any_moment {
-            Some(groupers) => row.naming_at_any_moment(pattern, groupers),
-            None => row.naming(pattern),
-        }
-    }
-
-    /// A pattern among the rows of a device.
-    pub(super) fn selector<'p>(&self, device: &DeviceDiff, pattern: &'p Pattern) -> Selector<'p> {
-        Selector::new(pattern, device.rows.iter().map(|row| self.naming(row, pattern)))
-    }
-
-    /// Whether a pattern selects a row.
-    pub(super) fn is_selected(&self, row: &Row, selector: &Selector<'_>) -> bool {
-        selector.selects(self.naming(row, selector.pattern))
-    }
 }
 
 impl<'a> Gated<'a> {
