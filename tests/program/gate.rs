@@ -134,6 +134,18 @@ fn an_absolute_path_into_the_checkout_names_the_file_of_each_side() {
     assert_eq!(checkout.runs(), 2);
 }
 
+/// Such as an environment that git does not ignore.
+#[test]
+fn an_absolute_path_to_what_the_base_lacks_stays() {
+    let checkout = Checkout::new("before.pkl");
+    checkout.copies("after.pkl");
+    fs::create_dir(checkout.root().join(".venv")).unwrap();
+    checkout.write(".venv/sh", "exec sh \"$@\"");
+    let shell = checkout.root().join(".venv/sh");
+    let output = checkout.run(&["--gpu", "real", "--", "sh", shell.to_str().unwrap(), "run.sh"]);
+    assert_eq!(verdict(&output).0, 1, "{}{}", text(&output.stdout), text(&output.stderr));
+}
+
 #[test]
 fn the_recording_of_a_base_is_kept() {
     let checkout = Checkout::new("before.pkl");

@@ -48,7 +48,7 @@ impl<'a> OwnTree<'a> {
             let rest = &script[end..];
             let path = &rest[..rest.find(ends_path).unwrap_or(rest.len())];
             let is_whole = !script[..start].ends_with(is_of_path) && (path.is_empty() || path.starts_with('/'));
-            if is_whole && !self.is_ignored(&normal(Path::new(path.trim_start_matches('/')))) {
+            if is_whole && !self.is_of_working_tree_alone(&normal(Path::new(path.trim_start_matches('/')))) {
                 moved.push_str(&script[copied..start]);
                 moved.push_str(&self.worktree.to_string_lossy());
                 copied = end;
@@ -71,8 +71,14 @@ impl<'a> OwnTree<'a> {
 
     /// A file of the working tree from its root, if it is not that of the base and git does not ignore it.
     fn other_file<'p>(&self, path: &'p Path) -> Option<&'p Path> {
-        let below = path.strip_prefix(self.working).ok().filter(|below| !self.is_ignored(below))?;
+        let below =
+            path.strip_prefix(self.working).ok().filter(|below| !self.is_ignored(below) && !is_of_package(below))?;
         (fs::read(path).ok() != fs::read(self.worktree.join(below)).ok()).then_some(below)
+    }
+
+    /// True for what the base has no own one of, such as an environment.
+    fn is_of_working_tree_alone(&self, below: &Path) -> bool {
+        self.is_ignored(below) || self.working.join(below).exists() && !self.worktree.join(below).exists()
     }
 
     fn is_ignored(&self, below: &Path) -> bool {
@@ -99,7 +105,8 @@ pub(super) fn read_by_after_alone(working: &Path, notes: &Sides<PathBuf>) -> Opt
 
 /// True for what is known of an installed package, which a program reads to find others.
 fn is_of_package(path: &Path) -> bool {
-    path.iter().map(OsStr::to_string_lossy).any(|part| part.ends_with(".egg-info") || part == "site-packages")
+    let is_its_folder = |part: &str| [".egg-info", ".dist-info", "site-packages"].iter().any(|end| part.ends_with(end));
+    path.iter().map(OsStr::to_string_lossy).any(|part| is_its_folder(&part))
 }
 
 /// The files that a recording read.
@@ -127,6 +134,8 @@ fn is_of_path(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+
     use super::*;
 
     #[test]
@@ -140,6 +149,20 @@ mod tests {
             ("python /code2/t.py /my/code/t.py", "python /code2/t.py /my/code/t.py", 0),
         ] {
             assert_eq!(tree.moved(script), (moved.to_owned(), count), "{script}");
+        }
+    }
+
+    /// A program that looks for installed packages reads what is known of each.
+    #[test]
+    fn metadata_of_packages_are_no_files_of_a_base() {
+        let [working, worktree] = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+        let tree = OwnTree { working: working.path(), worktree: worktree.path(), ignored: Vec::new() };
+        fs::write(working.path().join("c.json"), "").unwrap();
+        for (below, is_other) in [("c.json", true), ("my.egg-info/c.json", false), ("my-1.dist-info/c.json", false)] {
+            let path = working.path().join(below);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "").unwrap();
+            assert_eq!(tree.other_file(&path).is_some(), is_other, "{below}");
         }
     }
 }
