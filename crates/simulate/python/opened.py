@@ -27,7 +27,7 @@ class WorkingTree:
     """What is read of the working tree of a gate: its base must read its own worktree.
 
     `ptmem gate` names the tree, the worktree of the base, the time at which the recording began, and the file for the
-    names of what is read.
+    names of what is read, each ended by a zero: names may be any bytes.
     """
 
     def __init__(self, text):
@@ -44,8 +44,8 @@ class WorkingTree:
         path = source_of(path)
         # Files that the recording makes are not those that it began with.
         if os.path.isfile(path) and os.stat(path).st_mtime < self.began:
-            with open(self.notes, "a", encoding="utf-8", errors="surrogateescape") as notes:
-                notes.write(path + "\n")
+            with open(self.notes, "ab") as notes:
+                notes.write(os.fsencode(path) + b"\0")
 
 
 def source_of(path):
@@ -86,6 +86,8 @@ def watch(_):
                     notes.write(path + "\n")
         except Exception:  # The program goes on, and nobody may say what it opened.
             open(NOTES + ".failed", "w").close()
+            if tree is not None:
+                open(tree.notes + ".failed", "w").close()
 
     sys.addaudithook(opened)
 

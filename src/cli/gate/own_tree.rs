@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use std::{fs, io};
 
 use ptmem::sides::Sides;
 
@@ -61,7 +62,9 @@ impl<'a> OwnTree<'a> {
 
     /// Why a recording is not one of the base: it read files of the working tree that are other ones there. `None` if it is.
     pub(super) fn objection(&self, notes: &Path) -> Option<String> {
-        let read = read(notes);
+        let Ok(read) = read(notes) else {
+            return Some("which files of the working tree it read is not known: it could not note them".to_owned());
+        };
         let mut others: Vec<&Path> = read.iter().filter_map(|path| self.other_file(path)).collect();
         (!others.is_empty()).then(|| {
             let named = named(&mut others);
@@ -95,7 +98,7 @@ pub(super) fn watched(working: &Path, worktree: Option<&Path>, notes: &Path) -> 
 
 /// Names what only the recording of the working tree read, because git ignores it, such as the checkpoint of an earlier run.
 pub(super) fn read_by_after_alone(working: &Path, notes: &Sides<PathBuf>) -> Option<String> {
-    let Sides { before, after } = notes.map(|notes| read(notes));
+    let Sides { before, after } = notes.map(|notes| read(notes).unwrap_or_default());
     let ignored = ignored_in(working);
     let below = after.difference(&before).filter_map(|path| path.strip_prefix(working).ok());
     let mut alone: Vec<&Path> =
@@ -109,9 +112,17 @@ fn is_of_package(path: &Path) -> bool {
     path.iter().map(OsStr::to_string_lossy).any(|part| is_its_folder(&part))
 }
 
-/// The files that a recording read.
-fn read(notes: &Path) -> BTreeSet<PathBuf> {
-    fs::read_to_string(notes).unwrap_or_default().lines().map(PathBuf::from).collect()
+/// The files that a recording read. It leaves a mark where it could not note one.
+fn read(notes: &Path) -> io::Result<BTreeSet<PathBuf>> {
+    if notes.with_extension("failed").exists() {
+        return Err(io::Error::other("a file could not be noted"));
+    }
+    let bytes = match fs::read(notes) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        read => read?,
+    };
+    let names = bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
 }
 
 /// Paths in words, cut to a few.
@@ -164,5 +175,21 @@ mod tests {
             fs::write(&path, "").unwrap();
             assert_eq!(tree.other_file(&path).is_some(), is_other, "{below}");
         }
+    }
+
+    #[test]
+    fn names_are_any_bytes_and_failed_notes_are_an_objection() {
+        let [working, worktree] = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+        let tree = OwnTree { working: working.path(), worktree: worktree.path(), ignored: Vec::new() };
+        let notes = worktree.path().join(NOTES);
+        assert_eq!(tree.objection(&notes), None);
+        let file = working.path().join("c.json");
+        fs::write(&file, "").unwrap();
+        fs::write(&notes, [b"/\xff\0", file.as_os_str().as_bytes(), b"\0"].concat()).unwrap();
+        assert!(tree.objection(&notes).unwrap().contains("(c.json)"));
+        fs::write(&notes, "").unwrap();
+        assert_eq!(tree.objection(&notes), None);
+        fs::write(notes.with_extension("failed"), "").unwrap();
+        assert!(tree.objection(&notes).unwrap().contains("not known"));
     }
 }
