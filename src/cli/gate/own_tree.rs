@@ -46,12 +46,15 @@ impl<'a> OwnTree<'a> {
         let mut count = 0;
         for (start, found) in script.match_indices(&*root) {
             let end = start + found.len();
+            let quote = quote_at(&script[..start]);
             let rest = &script[end..];
-            let path = &rest[..rest.find(ends_path).unwrap_or(rest.len())];
-            let is_whole = !script[..start].ends_with(is_of_path) && (path.is_empty() || path.starts_with('/'));
-            if is_whole && !self.is_of_working_tree_alone(&normal(Path::new(path.trim_start_matches('/')))) {
+            // Within quotes, spaces are of the path, or between the words of another script.
+            let paths = [word(rest, quote), rest[..rest.find(ends_path).unwrap_or(rest.len())].to_owned()];
+            let is_whole = !script[..start].ends_with(is_of_path) && (paths[1].is_empty() || rest.starts_with('/'));
+            let below = paths.map(|path| normal(Path::new(path.trim_start_matches('/'))));
+            if is_whole && !below.iter().any(|below| self.is_of_working_tree_alone(below)) {
                 moved.push_str(&script[copied..start]);
-                moved.push_str(&self.worktree.to_string_lossy());
+                moved.push_str(&quoted(&self.worktree.to_string_lossy(), quote));
                 copied = end;
                 count += 1;
             }
@@ -133,6 +136,47 @@ fn named(paths: &mut Vec<&Path>) -> String {
     named.join(", ") + &if more > 0 { format!(" and {}", many(more, "more file")) } else { String::new() }
 }
 
+/// The quote that is open at the end of a part of a script.
+fn quote_at(part: &str) -> Option<char> {
+    let mut quote = None;
+    let mut characters = part.chars();
+    while let Some(character) = characters.next() {
+        match quote {
+            Some(open) if character == open => quote = None,
+            None if "'\"".contains(character) => quote = Some(character),
+            _ if character == '\\' && quote != Some('\'') => _ = characters.next(),
+            _ => {}
+        }
+    }
+    quote
+}
+
+/// What a shell makes of the rest of a word that begins within a quote, or outside of any.
+fn word(rest: &str, mut quote: Option<char>) -> String {
+    let mut word = String::new();
+    let mut characters = rest.chars();
+    while let Some(character) = characters.next() {
+        match quote {
+            Some(open) if character == open => quote = None,
+            None if "'\"".contains(character) => quote = Some(character),
+            _ if character == '\\' && quote != Some('\'') => word.extend(characters.next()),
+            None if ends_path(character) => break,
+            _ => word.push(character),
+        }
+    }
+    word
+}
+
+/// A path as a script names it, within a quote or outside of any.
+fn quoted(path: &str, quote: Option<char>) -> String {
+    if path.chars().all(|character| is_of_path(character) || "+@".contains(character)) {
+        return path.to_owned();
+    }
+    let path = path.replace('\'', r"'\''");
+    let quote = quote.map(String::from).unwrap_or_default();
+    format!("{quote}'{path}'{quote}")
+}
+
 /// True for a character that a path in a script ends before.
 fn ends_path(character: char) -> bool {
     character.is_whitespace() || "'\"`;:,&|()<>=$".contains(character)
@@ -160,6 +204,22 @@ mod tests {
             ("python /code2/t.py /my/code/t.py", "python /code2/t.py /my/code/t.py", 0),
         ] {
             assert_eq!(tree.moved(script), (moved.to_owned(), count), "{script}");
+        }
+    }
+
+    #[test]
+    fn paths_with_spaces_are_moved_as_a_shell_reads_them() {
+        let ignored = vec![PathBuf::from("my data")];
+        let tree = OwnTree { working: Path::new("/code"), worktree: Path::new("/b t"), ignored };
+        for (script, moved) in [
+            (r#"python '/code/my data/w' /code/my\ data/w "/code/my data""#, None),
+            ("python /code/'my data'/w", None),
+            ("python /code/t.py", Some("python '/b t'/t.py")),
+            ("python '/code/my file'", Some("python '''/b t''/my file'")),
+            (r#"python "/code/$1""#, Some(r#"python ""'/b t'"/$1""#)),
+            (r"echo don\'t; bash /code/t.sh", Some(r"echo don\'t; bash '/b t'/t.sh")),
+        ] {
+            assert_eq!(tree.moved(script).0, moved.unwrap_or(script), "{script}");
         }
     }
 
