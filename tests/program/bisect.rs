@@ -107,6 +107,20 @@ fn commits_need_a_repository() {
     assert_eq!(text(&command.output().unwrap().stderr), expected);
 }
 
+/// All commits would be recorded with the script of the checkout.
+#[test]
+fn an_absolute_path_into_the_checkout_is_refused() {
+    let history = History::new();
+    let script = history.root().canonicalize().unwrap().join("run.sh").display().to_string();
+    for recorded in [vec!["sh", &script], vec!["sh", "-c", &format!("sh {script}")]] {
+        let output = history.run_command(&["main~1..main", "--max-growth", "5%"], &recorded);
+        assert_eq!(output.status.code(), Some(2));
+        let expected =
+            format!("error: {script}: is of the checkout, which all commits would read; name it by a relative path\n");
+        assert_eq!(text(&output.stderr), expected);
+    }
+}
+
 #[test]
 fn the_first_bad_commit_is_compared_with_the_one_before_it() {
     let history = History::new();

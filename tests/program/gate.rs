@@ -251,6 +251,9 @@ fn a_branch_is_compared_with_where_it_leaves_the_default_branch() {
     assert!(checkout.root().join("head.json").exists());
     assert_eq!(checkout.runs(), runs + 1);
     assert_eq!(checkout.worktrees(), 1);
+    let script = checkout.root().join("run.sh");
+    let output = checkout.run(&["--head", &head, "--gpu", "real", "--", "sh", script.to_str().unwrap()]);
+    assert_eq!(verdict(&output).0, 1, "{}{}", text(&output.stdout), text(&output.stderr));
     let output = checkout.run(&["--base", "nothing"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("--base, nothing: the checkout lacks it"), "{}", text(&output.stderr));

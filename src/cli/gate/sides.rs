@@ -49,6 +49,8 @@ pub(super) struct Recordings {
     recorder: Recorder,
     /// Of the after.
     repository: Repository,
+    /// The root of the checkout here, which the command may name: another one than that of the after with `--head`.
+    checkout: PathBuf,
     uses_kept: bool,
 }
 
@@ -70,7 +72,8 @@ struct GateSide<'a> {
 
 impl Recordings {
     pub(super) fn new(recorder: Recorder, place: &StartFolder, uses_kept: bool) -> Result<Self> {
-        Ok(Self { recorder, repository: Repository::find(place)?, uses_kept })
+        let checkout = Repository::find(&StartFolder::here())?.root;
+        Ok(Self { recorder, repository: Repository::find(place)?, checkout, uses_kept })
     }
 
     /// The tree in which bases are recorded.
@@ -151,7 +154,7 @@ impl Recordings {
     /// Says which ignored files the after alone read: that may be all that the sides differ in.
     fn tell_of_ignored(&self, before: &str, after: &str) {
         let places = Sides { before, after }.map(|name| self.recorder.place(name).join(own_tree::NOTES));
-        if let Some(named) = own_tree::read_by_after_alone(&self.repository.root, &places) {
+        if let Some(named) = own_tree::read_by_after_alone(&self.checkout, &places) {
             output::print_note(&format!(
                 "{WORKING_TREE}: read {named}, which git ignores and the base lacks: figures may differ for that reason"
             ));
@@ -217,7 +220,7 @@ impl Recordings {
             return Ok(Err(Failure::Candidate(format!("it has no folder {}", below.display()))));
         }
         let own = self.recorder.begin(name)?;
-        let tree = (*root != self.repository.root).then(|| OwnTree::new(&self.repository.root, root));
+        let tree = (*root != self.checkout).then(|| OwnTree::new(&self.checkout, root));
         let notes = own.join(own_tree::NOTES);
         let (script, moved) =
             tree.as_ref().map_or_else(|| (recording.script.clone(), 0), |tree| tree.moved(&recording.script));
@@ -242,7 +245,7 @@ impl Recordings {
             variables = environment.variables()?;
         }
         let worktree = tree.as_ref().map(|_| *root);
-        variables.push((own_tree::VARIABLE, own_tree::watched(&self.repository.root, worktree, &notes).into()));
+        variables.push((own_tree::VARIABLE, own_tree::watched(&self.checkout, worktree, &notes).into()));
         let Recording { gpu, compute, steps, ranks, .. } = recording.clone();
         let is_simulated = gpu != Recording::REAL_GPU;
         let method = Method { gpu: Some(gpu), steps, compute, world_size: ranks };
@@ -271,7 +274,7 @@ impl Recordings {
         };
         let worktree = fs::canonicalize(base.root).unwrap_or_default();
         let below = self.below(base.plan);
-        let lacking = Lacking { root: &self.repository.root, worktree: &worktree, below: &below };
+        let lacking = Lacking { root: &self.checkout, worktree: &worktree, below: &below };
         Ok(Err(failure.with(&lacking.advice(&read_log(&self.log(&base.name))))))
     }
 

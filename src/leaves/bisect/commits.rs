@@ -110,8 +110,15 @@ impl Commits {
     }
 
     /// The words of a command in another worktree: a program that git does not know, such as that of a virtual environment,
-    /// stays where it is.
-    pub(super) fn command(&self, words: &[OsString]) -> Vec<OsString> {
+    /// stays where it is. Refuses the absolute path of a file that git knows: all commits would be recorded with that one.
+    pub(super) fn command(&self, words: &[OsString]) -> Result<Vec<OsString>> {
+        for word in words {
+            let word = word.to_string_lossy();
+            let mut paths = word.split(|character: char| character.is_whitespace() || "='\";:,".contains(character));
+            if let Some(path) = paths.find(|path| self.is_of_checkout(Path::new(path))) {
+                bail!("{path}: is of the checkout, which all commits would read; name it by a relative path");
+            }
+        }
         let mut words = words.to_vec();
         if let Some(first) = words.first_mut()
             && Path::new(first).components().count() > 1
@@ -120,7 +127,11 @@ impl Commits {
         {
             *first = whole.into();
         }
-        words
+        Ok(words)
+    }
+
+    fn is_of_checkout(&self, path: &Path) -> bool {
+        path.starts_with(&self.root) && path.exists() && !self.is_untracked(path)
     }
 
     fn is_untracked(&self, path: &Path) -> bool {

@@ -77,7 +77,7 @@ pub(super) fn run(arguments: &BisectArguments, output: &Output) -> Result<ExitCo
         return Bisection { set: &releases, recorder, program, judging }.answer("release", output);
     }
     let commits = Commits::of(range)?;
-    let command = commits.command(&record.command);
+    let command = commits.command(&record.command)?;
     let program = Program { command: &command, ..program };
     let recorder = Recorder::of_command(record, &"commits", &[])?;
     let tree = commits.tree(&recorder);
