@@ -357,8 +357,8 @@ class StepCounter:
         #: The optimizer that counts. Without a reference, another one may get its address.
         self._counted: Any = _nothing
         self._is_on_device = False
-        #: The numbers of allocations at the last step of an optimizer on the host.
-        self._allocated: dict[int, int] = {}
+        #: The numbers of allocations at the last step of an optimizer on the host, once there is one.
+        self._allocated: Optional[dict[int, int]] = None
         #: The optimizers that made steps in the recorded part.
         self._stepped: list[Any] = []
 
@@ -402,11 +402,10 @@ class StepCounter:
         return sum(stepped.isdisjoint(map(id, _parameters(optimizer))) for optimizer in on_device)
 
     def _has_allocated(self) -> bool:
-        if not gpu_of(self._torch).is_initialized():
-            return False
         before = self._allocated
-        self._allocated = dict(allocations_of_devices(self._torch))
-        return self._allocated != before
+        is_used = gpu_of(self._torch).is_initialized()
+        self._allocated = dict(allocations_of_devices(self._torch)) if is_used else {}
+        return before is not None and self._allocated != before
 
     def made(self) -> str:
         """What was counted, in words."""
