@@ -573,3 +573,12 @@ def test_modules_are_recorded_on_cuda_alone(any_torch: FakeTorch, tmp_path: Path
         pytest.skip("for GPUs of Intel")
     with pytest.raises(RecordingError, match="GPUs of NVIDIA and AMD alone"), record(tmp_path / "m.pkl", modules=True):
         pass
+
+
+def test_an_optimizer_may_have_groups_without_parameters(torch: FakeTorch, tmp_path: Path) -> None:
+    optimizer = FakeOptimizer()
+    optimizer.param_groups.append({})
+    with record(tmp_path / "groups.pkl", steps=1):
+        torch.allocate("step 1")
+        torch.step_optimizer(optimizer)
+    assert events_in(tmp_path / "groups.pkl") == ["step 1"]

@@ -117,10 +117,12 @@ fn an_allocator_without_a_history_is_an_error_that_names_its_setting() {
         ),
     ] {
         let script = format!("import os\nos.environ['{name}'] = '{value}'\n{TRAIN}train(2)\nprint('trained')\n");
-        let output = record_script(&python(), place.path(), &script, "out.pkl");
-        let stderr = text(&output.stderr);
-        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), "trained\n".to_owned()), "{stderr}");
-        assert!(stderr.contains(&format!("error: out.pkl: not recorded as requested: {told}")), "{stderr}");
+        for record in ["out.pkl", "out.json"] {
+            let output = record_script(&python(), place.path(), &script, record);
+            let stderr = text(&output.stderr);
+            assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), "trained\n".to_owned()), "{stderr}");
+            assert!(stderr.contains(&format!("error: {record}: not recorded as requested: {told}")), "{stderr}");
+        }
     }
 }
 
@@ -128,17 +130,26 @@ fn an_allocator_without_a_history_is_an_error_that_names_its_setting() {
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
 fn a_process_without_an_optimizer_is_named() {
     let place = TempDir::new().unwrap();
-    let child = "
+    for (arguments, told) in [
+        ("sys.argv", "script.py: the optimizer made 0"),
+        ("[1]", "1: the optimizer"),
+        ("[]", "requested: the optimizer"),
+    ] {
+        let child = format!(
+            "
 import subprocess, sys
 if sys.argv[1:]:
     torch.ones(1, device='cuda')
+    sys.argv = {arguments}
     sys.exit()
-subprocess.run([sys.executable, __file__, 'evaluate'], check=True)
+subprocess.run([sys.executable, __file__, '--token=secret'], check=True)
 train(3)
-";
-    let output = record_script(&python(), place.path(), &format!("{TRAIN}{child}"), "out.pkl,steps=1..3");
-    let told = "script.py evaluate: the optimizer made 0 steps; expected 3";
-    assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
+"
+        );
+        let output = record_script(&python(), place.path(), &format!("{TRAIN}{child}"), "out.pkl,steps=1..3");
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains(told) && !stderr.contains("secret"), "{stderr}");
+    }
 }
 
 /// The generator of a pair steps after five steps of the critic, of which three are recorded.

@@ -418,7 +418,7 @@ def _nothing() -> None:
 
 
 def _parameters(optimizer: Any) -> list[Any]:
-    return [tensor for group in getattr(optimizer, "param_groups", ()) for tensor in group["params"]]
+    return [tensor for group in getattr(optimizer, "param_groups", ()) for tensor in group.get("params", ())]
 
 
 def _steps(count: int) -> str:

@@ -322,10 +322,10 @@ class Recorder:
         if "PYTORCH_NO_CUDA_MEMORY_CACHING" in os.environ:
             return "PYTORCH_NO_CUDA_MEMORY_CACHING is set: PyTorch's allocator then counts nothing; unset it"
         backend = self.torch.cuda.memory.get_allocator_backend()
-        if self.peaks is None and backend != "native":
+        if backend != "native":
             return (
-                f"the allocator is {backend}, which records no history; take the backend out of PYTORCH_ALLOC_CONF or "
-                "PYTORCH_CUDA_ALLOC_CONF"
+                f"the allocator is {backend}, which records no history and counts no allocations; take the backend out "
+                "of PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF"
             )
         return None
 
@@ -462,8 +462,9 @@ class Recorder:
         if self.last is not None and failure is None and (self.facts.rank or self.facts.allocates()):
             process = f"rank {self.facts.rank[0]}: " if self.facts.rank else ""
             if not process and self.counter.steps == 0:
-                # A program may start others, which have no optimizer.
-                process = " ".join([os.path.basename(sys.argv[0]), *sys.argv[1:]]).strip() + ": "
+                # A program may start others, which have no optimizer. Their arguments may be secret, and be of any type.
+                name = os.path.basename(str(next(iter(sys.argv), "")))
+                process = f"{name}: " if name else ""
             self.fail(f"{process}{self.counter.made()}; expected {self.last}, the last of those to record")
         # Of a program that ends before the steps to record, nothing is to be compared.
         if self.first is not None and self.counter.steps < self.first - (failure is not None):
