@@ -99,6 +99,23 @@ torch.load('last.pt')
     }
 }
 
+/// The base has what its own command fetches, though the working tree had it before.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_gate_names_no_ignored_files_that_the_base_fetches() {
+    let checkout = Checkout::new("before.pkl");
+    checkout.write("fetch.py", "import os\nif not os.path.exists('w'): open('w', 'w').write('1')\n");
+    checkout.write("train.py", &format!("{TRAIN}open('w').read()\ntrain(1)\n"));
+    checkout.write(".gitignore", "w\n");
+    checkout.commit("fetch");
+    checkout.write("w", "1");
+    let python = python().display().to_string();
+    let script = format!("{python} fetch.py && {python} train.py");
+    let output = checkout.run(&["--steps", "all", "--", "bash", "-c", &script]);
+    assert_eq!(verdict(&output).0, 0, "{}", text(&output.stderr));
+    assert!(!text(&output.stderr).contains("which git ignores"), "{}", text(&output.stderr));
+}
+
 /// Settings under which PyTorch's allocator has no history.
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NOTES = os.path.join(HERE, "opened")
@@ -34,18 +35,28 @@ class WorkingTree:
         root, own, began, self.notes = text.split("\n")
         self.root = os.path.realpath(root) + os.sep
         self.began = float(began)
+        self.started = time.time()
+        self.own = os.path.realpath(own) + os.sep if own else None
         # A cache or an environment may lie in the working tree.
-        others = (os.path.realpath(folder) + os.sep for folder in (own, sys.prefix, self.root + ".git") if folder)
+        others = (os.path.realpath(folder) + os.sep for folder in (sys.prefix, self.root + ".git"))
         self.others = tuple(folder for folder in others if folder.startswith(self.root))
 
     def note(self, path):
+        if self.own and path.startswith(self.own):
+            # Also what another process of the recording made there, which the working tree may have had before.
+            if os.path.isfile(path) and os.stat(path).st_mtime < self.started:
+                self.write(path)
+            return
         if not path.startswith(self.root) or path.startswith(self.others):
             return
         path = source_of(path)
         # Files that the recording makes are not those that it began with.
         if os.path.isfile(path) and os.stat(path).st_mtime < self.began:
-            with open(self.notes, "ab") as notes:
-                notes.write(os.fsencode(path) + b"\0")
+            self.write(path)
+
+    def write(self, path):
+        with open(self.notes, "ab") as notes:
+            notes.write(os.fsencode(path) + b"\0")
 
 
 def source_of(path):

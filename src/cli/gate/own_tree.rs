@@ -68,7 +68,8 @@ impl<'a> OwnTree<'a> {
         let Ok(read) = read(notes) else {
             return Some("which files of the working tree it read is not known: it could not note them".to_owned());
         };
-        let mut others: Vec<&Path> = read.iter().filter_map(|path| self.other_file(path)).collect();
+        let of_working = read.iter().filter(|path| !path.starts_with(self.worktree));
+        let mut others: Vec<&Path> = of_working.filter_map(|path| self.other_file(path)).collect();
         (!others.is_empty()).then(|| {
             let named = named(&mut others);
             format!("it read files of the working tree that differ from those of the base ({named}): name them by relative paths")
@@ -100,13 +101,19 @@ pub(super) fn watched(working: &Path, worktree: Option<&Path>, notes: &Path) -> 
 }
 
 /// Names what only the recording of the working tree read, because git ignores it, such as the checkpoint of an earlier run.
-pub(super) fn read_by_after_alone(working: &Path, notes: &Sides<PathBuf>) -> Option<String> {
+pub(super) fn read_by_after_alone(working: &Path, worktree: &Path, notes: &Sides<PathBuf>) -> Option<String> {
     let Sides { before, after } = notes.map(|notes| read(notes).unwrap_or_default());
     let ignored = ignored_in(working);
-    let below = after.difference(&before).filter_map(|path| path.strip_prefix(working).ok());
+    let before: BTreeSet<&Path> = before.iter().filter_map(|path| below_either(path, worktree, working)).collect();
+    let below = after.iter().filter_map(|path| path.strip_prefix(working).ok()).filter(|path| !before.contains(path));
     let mut alone: Vec<&Path> =
         below.filter(|path| ignored.iter().any(|entry| path.starts_with(entry)) && !is_of_package(path)).collect();
     (!alone.is_empty()).then(|| named(&mut alone))
+}
+
+/// A path from the first of two folders that it lies in.
+fn below_either<'a>(path: &'a Path, first: &Path, second: &Path) -> Option<&'a Path> {
+    path.strip_prefix(first).or_else(|_| path.strip_prefix(second)).ok()
 }
 
 /// True for what is known of an installed package, which a program reads to find others.

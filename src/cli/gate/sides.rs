@@ -154,7 +154,8 @@ impl Recordings {
     /// Says which ignored files the after alone read: that may be all that the sides differ in.
     fn tell_of_ignored(&self, before: &str, after: &str) {
         let places = Sides { before, after }.map(|name| self.recorder.place(name).join(own_tree::NOTES));
-        if let Some(named) = own_tree::read_by_after_alone(&self.checkout, &places) {
+        let worktree = fs::canonicalize(self.tree().path).unwrap_or_default();
+        if let Some(named) = own_tree::read_by_after_alone(&self.checkout, &worktree, &places) {
             output::print_note(&format!(
                 "{WORKING_TREE}: read {named}, which git ignores and the base lacks: figures may differ for that reason"
             ));
