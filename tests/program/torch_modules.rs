@@ -192,6 +192,8 @@ probabilities = torch.randn(50, 16, 20, device='cuda', requires_grad=True)
 lengths = torch.full((16,), 50), torch.full((16,), 30)
 loss = torch.nn.CTCLoss()(probabilities.log_softmax(2), torch.ones(16, 30, dtype=torch.long, device='cuda'), *lengths)
 loss.backward()
+named = dict(zip(('input_lengths', 'target_lengths'), lengths))
+torch.ctc_loss(probabilities.log_softmax(2), torch.ones(16, 30, dtype=torch.long, device='cuda'), **named).sum().backward()
 print(torch.cuda.max_memory_allocated(), torch.cuda.memory_stats()['allocation.all.allocated'])
 ";
     let place = TempDir::new().unwrap();

@@ -12,6 +12,9 @@ AROUND = ("torch/_dynamo/eval_frame.py", "torch/_compile.py")
 #: Functions of this file that the stacks of a program go through.
 OWN = ("__torch_dispatch__", "ctc_loss_of_numbers")
 
+#: Arguments of `ctc_loss`.
+LENGTHS = ("input_lengths", "target_lengths")
+
 #: Operators whose results are kept; later ones have no shapes.
 MOST_OPERATORS = 2_000_000
 
@@ -73,7 +76,8 @@ class Shapes:
 
         def ctc_loss_of_numbers(*args: Any, **options: Any) -> Any:
             # The third and the fourth are the lengths.
-            lengths = [of.tolist() if isinstance(of, torch.Tensor) and not of.is_cuda else of for of in args[2:4]]
+            lengths = [_on_host(torch, of) for of in args[2:4]]
+            options.update((name, _on_host(torch, options[name])) for name in LENGTHS if name in options)
             return ctc_loss(*args[:2], *lengths, *args[4:], **options)
 
         self._ctc_loss = ctc_loss
@@ -136,3 +140,8 @@ def describe(tensor: Any) -> str:
     """Type and shape, such as `bf16 [8, 2048, 4096]`."""
     name = str(tensor.dtype).replace("torch.", "")
     return f"{TYPES.get(name, name)} {list(tensor.shape)}"
+
+
+def _on_host(torch: Any, lengths: Any) -> Any:
+    # Numbers in place of a tensor on the host.
+    return lengths.tolist() if isinstance(lengths, torch.Tensor) and not lengths.is_cuda else lengths
