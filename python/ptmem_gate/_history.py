@@ -73,6 +73,14 @@ class History:
         #: Facts about the program that hooks collect, if requested.
         self.watch: Optional[Watch] = None
 
+    def check_free(self) -> None:
+        """Refuses to record where another recorder does: its events are not dropped where a part begins."""
+        if self._held.is_held_by_another():
+            raise RecordingError(
+                "another recorder holds PyTorch's history, such as ptmem simulate or ptmem gate; record a part with "
+                "one of them alone"
+            )
+
     def begin(self) -> None:
         """Turns it on, at once or when the program first uses the GPU: nothing here is the first use."""
         gpu_of(self.torch)._lazy_call(self._turn_on)

@@ -179,6 +179,8 @@ class Recording(ContextDecorator):
         with contextlib.suppress(FileNotFoundError):
             os.remove(self.path)
         self._history = self._history_to_use(torch)
+        if not self._measures:
+            self._history.check_free()
         self._history.max_entries = self.max_entries
         self._history.stacks = self._stacks
         self._facts.calls = self._history.facts.calls

@@ -18,7 +18,7 @@ import fake_torch
 import pytest
 from fake_torch import FakeOptimizer, FakeTorch, OutOfMemoryError, Release
 from ptmem_gate import Recording, RecordingError, RecordingWarning, record, start
-from ptmem_gate._facts import Frames, path_of_rank
+from ptmem_gate._facts import Frames, HeldHistory, path_of_rank
 from ptmem_gate._outermost import OutermostCalls
 from ptmem_gate._recording import Span
 
@@ -582,3 +582,17 @@ def test_an_optimizer_may_have_groups_without_parameters(torch: FakeTorch, tmp_p
         torch.allocate("step 1")
         torch.step_optimizer(optimizer)
     assert events_in(tmp_path / "groups.pkl") == ["step 1"]
+
+
+def test_a_history_that_another_recorder_holds_is_refused(
+    torch: FakeTorch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["torch"]._C, "_cuda_record_memory_history", lambda *_: None, raising=False)
+    other = HeldHistory(sys.modules["torch"])
+    other.hold()
+    with pytest.raises(RecordingError, match="another recorder holds"), record(tmp_path / "part.pkl", steps=1):
+        pass
+    other.release()
+    with record(tmp_path / "part.pkl", steps=1):
+        torch.allocate("step 1")
+        torch.step_optimizer(FakeOptimizer())

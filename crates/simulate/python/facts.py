@@ -454,8 +454,14 @@ class HeldHistory:
         def switch_for_recorder(*arguments: Any, **options: Any) -> Any:
             return switch(*arguments, **options) if self._is_own else None
 
+        switch_for_recorder.holder = self  # type: ignore[attr-defined]
         self._replaced[name] = (switch, switch_for_recorder)
         setattr(self._torch._C, name, switch_for_recorder)
+
+    def is_held_by_another(self) -> bool:
+        """True where another recorder holds the history, such as `ptmem simulate`."""
+        switches = [getattr(self._torch._C, name, None) for name in self.SWITCHES]
+        return any(getattr(switch, "holder", self) is not self for switch in switches)
 
     def release(self) -> None:
         """Restores PyTorch's functions, unless others have replaced them since."""
