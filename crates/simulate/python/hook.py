@@ -462,7 +462,7 @@ class Recorder:
         if self.last is not None and failure is None and (self.facts.rank or self.facts.allocates()):
             process = f"rank {self.facts.rank[0]}: " if self.facts.rank else ""
             if not process and self.counter.steps == 0:
-                # A program may start others, which have no optimizer. Their arguments may be secret, and be of any type.
+                # A program may start others, which have no optimizer. Their arguments may be secret, or of any type.
                 name = os.path.basename(str(next(iter(sys.argv), "")))
                 process = f"{name}: " if name else ""
             self.fail(f"{process}{self.counter.made()}; expected {self.last}, the last of those to record")
