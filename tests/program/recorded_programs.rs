@@ -71,6 +71,12 @@ for _ in range(3):
     assert!(output.status.success(), "{}", text(&output.stderr));
     let peak = figures_of(place.path(), "out.pkl")["allocated"]["peak"].as_u64().unwrap();
     assert!((2 << 20..32 << 20).contains(&peak), "{peak}");
+    // Where the device trains later, nothing else tells of it.
+    let offloaded = host
+        .replace("    head(features)", "    features = torch.ones(8, 512, device='cuda').cpu()\n    head(features)");
+    let output = record_script(&python(), place.path(), &format!("{TRAIN}{offloaded}train(4)\n"), "out.pkl,steps=1..2");
+    let told = "the recorded steps are those of an optimizer on the host\n";
+    assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
     // An optimizer that is gone leaves its address to the next one.
     let output = record_script(&python(), place.path(), &format!("{TRAIN}train(2)\ntrain(5)\n"), "out.pkl,steps=3..3");
     let told = "the optimizer made 2 steps and others 5; expected 3, the last of those to record";

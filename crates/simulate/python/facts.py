@@ -356,7 +356,7 @@ class StepCounter:
         self.others = 0
         #: The optimizer that counts. Without a reference, another one may get its address.
         self._counted: Any = _nothing
-        self._is_on_device = False
+        self.is_on_device = False
         #: The numbers of allocations at the last step of an optimizer on the host, once there is one.
         self._allocated: Optional[dict[int, int]] = None
         #: The optimizers that made steps in the recorded part.
@@ -371,7 +371,7 @@ class StepCounter:
         is_on_device = self._has_device_parameters(optimizer)
         if not any(known() is optimizer for known in self._stepped):
             self._stepped.append(weakref.ref(optimizer))
-        if self._counted is _nothing or (is_on_device and not self._is_on_device):
+        if self._counted is _nothing or (is_on_device and not self.is_on_device):
             self._count_by(optimizer, is_on_device)
         elif self._counted() is not optimizer:
             self.others += is_on_device
@@ -383,7 +383,7 @@ class StepCounter:
 
     def _count_by(self, optimizer: Any, is_on_device: bool) -> None:
         self._counted = weakref.ref(optimizer)
-        self._is_on_device = is_on_device
+        self.is_on_device = is_on_device
         if self.steps > 0:
             self.steps = 0
             self._facts.number_steps(1)

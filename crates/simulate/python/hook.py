@@ -387,6 +387,8 @@ class Recorder:
             return
         self.tell_steps()
         if self.counter.steps == self.last:
+            if not self.counter.is_on_device:
+                sys.stderr.write("ptmem simulate: the recorded steps are those of an optimizer on the host\n")
             self.dump("whole")
             self.done = True
             self.history.release()
