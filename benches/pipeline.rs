@@ -22,8 +22,9 @@ use ptmem::diff;
 use ptmem::profile::{InputKind, Profile, ReadOptions, Source, measure};
 use ptmem::replay::{self, Origin, Replay};
 use ptmem::report::{self, Format, Report};
+use ptmem::sides::Sides;
 use ptmem::snapshot::{self, Frame, FrameId, Snapshot, StackId, Tables};
-use ptmem::stack::{GroupBy, GroupFigures, Grouper, Rules, StackGroup, pair};
+use ptmem::stack::{ComparedFunctions, GroupBy, GroupFigures, Grouper, Rules, StackGroup, pair};
 use ptmem::verdict::{Comparison, Gate, GrowthLimit, Level, Thresholds, judge_diff};
 
 fn input(bytes: u64, ramp: bool) -> Vec<u8> {
@@ -205,7 +206,8 @@ fn pairing(criterion: &mut Criterion) {
             let (old, new) = (groups(&before), groups(&after));
             criterion.bench_function(format!("{kind}/{count}"), |b| {
                 b.iter(|| {
-                    pair((black_box(&old), before.code().lines()), (black_box(&new), after.code().lines()), 0.75)
+                    let functions = ComparedFunctions::new(Sides { before: before.code(), after: after.code() });
+                    pair(black_box(Sides { before: &old, after: &new }), &functions, 0.75)
                 });
             });
         }
