@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, io};
@@ -132,7 +131,18 @@ fn read(notes: &Path) -> io::Result<BTreeSet<PathBuf>> {
         read => read?,
     };
     let names = bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
+    Ok(names.map(path_of).collect())
+}
+
+/// A path as Python wrote it.
+#[cfg(unix)]
+fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes))
+}
+
+#[cfg(not(unix))]
+fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(String::from_utf8_lossy(bytes).as_ref())
 }
 
 /// Paths in words, cut to a few.
@@ -244,8 +254,11 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
     #[test]
     fn names_are_any_bytes_and_failed_notes_are_an_objection() {
+        use std::os::unix::ffi::OsStrExt as _;
+
         let [working, worktree] = [TempDir::new().unwrap(), TempDir::new().unwrap()];
         let tree = OwnTree { working: working.path(), worktree: worktree.path(), ignored: Vec::new() };
         let notes = worktree.path().join(NOTES);
