@@ -14,7 +14,7 @@ use super::ignored::ignored_in;
 use super::sides::normal;
 
 /// The variable for Python's part of the recorder: the working tree, the worktree, the time at which the recording begins, and the
-/// file for the names of what is read of the former.
+/// file in which it names what the recording reads of the working tree.
 pub(super) const VARIABLE: &str = "PTMEM_SIMULATE_WORKING_TREE";
 
 /// That file in the folder of a recording.

@@ -151,7 +151,7 @@ impl Recordings {
         Ok((Sides { before, after }, false))
     }
 
-    /// Says which ignored files the after alone read: that may be all that the sides differ in.
+    /// Names the ignored files that only the after read: they may be the only difference between the sides.
     fn tell_of_ignored(&self, before: &str, after: &str) {
         let places = Sides { before, after }.map(|name| self.recorder.place(name).join(own_tree::NOTES));
         let worktree = fs::canonicalize(self.tree().path).unwrap_or_default();

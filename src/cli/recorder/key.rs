@@ -51,7 +51,7 @@ fn packages(python: &OsStr) -> Vec<String> {
 }
 
 /// The files that a command in the working directory may read: those of the repository that git does not ignore, or those of the
-/// directory where it is in no repository, or ignored. Caches are no part of either.
+/// directory where it is in no repository, or ignored. Neither includes caches.
 pub(crate) fn own_files() -> Vec<PathBuf> {
     let here = env::current_dir().unwrap_or_default();
     let mut files = checkout::around(&here).map(|root| unignored(&root)).unwrap_or_default();

@@ -184,7 +184,7 @@ pub(crate) type Attempt = Result<Made>;
 /// A folder with recordings.
 pub(crate) struct Recorder {
     folder: PathBuf,
-    /// Folders of earlier searches, until a use of one is told.
+    /// Folders of earlier searches; empty once the note on their use is printed.
     earlier: Mutex<Vec<PathBuf>>,
     /// Keeps other runs out of the folder.
     _lock: fs::File,

@@ -83,7 +83,7 @@ pub struct RecordedSteps {
     /// The first and the last that were to be recorded; `None` for all of the program.
     #[serde(default)]
     pub asked: Option<[u64; 2]>,
-    /// Optimizers on a device of whose parameters none was updated in the recorded part.
+    /// Number of optimizers on a device that made no recorded step.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub idle_optimizers: u64,
 }

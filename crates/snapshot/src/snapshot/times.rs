@@ -88,7 +88,7 @@ impl FromIterator<Option<i64>> for EventTimes {
     }
 }
 
-/// Reads times from a place on.
+/// Decodes times, beginning at a place.
 #[derive(Clone)]
 struct TimeDecoder<'t> {
     bytes: &'t [u8],

@@ -148,7 +148,7 @@ fn annotated(
 
 /// A place in a history that moves on with time.
 struct Clock<T: Iterator> {
-    /// Those of the events from there on.
+    /// The times of the events behind it.
     times: Peekable<T>,
     /// The number of events before it.
     count: usize,

@@ -99,8 +99,8 @@ fn built_in(code: &SnapshotCode<'_>, stack: StackId) -> &'static str {
     }
 }
 
-/// True for a file of PyTorch's optimizers. Averages of parameters and schedules of learning rates lie beside them, and update no
-/// parameters.
+/// True for a file of PyTorch's optimizers. Averages of parameters and schedules of learning rates are in the same folder, and
+/// update no parameters.
 fn is_optimizer(path: &str) -> bool {
     path.strip_prefix("torch/optim/").is_some_and(|file| !matches!(file, "swa_utils.py" | "lr_scheduler.py"))
 }
