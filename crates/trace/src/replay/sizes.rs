@@ -58,9 +58,9 @@ pub(super) fn find(
     lifetimes: &mut Lifetimes,
 ) -> Result<BlockSizes, ReplayError> {
     let events = snapshot.events_of(device);
-    let pools = PrivatePools::new(snapshot, device, census);
     let backing = Backing::at(snapshot, device, Position::START);
     let Lifetimes { allocations, addresses, older, of_event, survivors, .. } = lifetimes;
+    let pools = PrivatePools::new(snapshot, device, census, allocations.len());
     let found = BlockSizes {
         rules: KnownSettings::new(snapshot, id, device),
         reserved: backing.reserved,
@@ -74,7 +74,7 @@ pub(super) fn find(
         ],
         overlapping: FxHashMap::default(),
         unexplained: FxHashMap::default(),
-        known: vec![SegmentAt { changes: u32::MAX, segment: None, pool_id: None }; addresses.len()],
+        known: vec![SegmentAt { changes: u32::MAX, segment: None, pool: NONE }; addresses.len()],
         found,
         backing,
         pools,
@@ -136,8 +136,8 @@ struct SegmentAt {
     /// [`SegmentMap::changes`](super::segment_map::SegmentMap::changes) when it was found.
     changes: u32,
     segment: Option<(u64, u64, SplitRule)>,
-    /// The pool that it is known to serve, where there can be pools that never split.
-    pool_id: Option<(u64, u64)>,
+    /// The number of its private pool, where there can be pools that never split.
+    pool: u32,
 }
 
 impl Finder<'_> {
@@ -185,9 +185,11 @@ impl Finder<'_> {
         let segments = &self.backing.segments;
         let known = &mut self.known[place as usize];
         if known.changes != segments.changes {
-            let home = if self.pools.possible { segments.home(address, 1) } else { None };
-            let pool_id = home.and_then(|home| home.pool_id);
-            *known = SegmentAt { changes: segments.changes, segment: segments.find(address), pool_id };
+            let segment = segments.find(address);
+            let pool = segment.filter(|_| self.pools.possible).map_or(NONE, |(start, ..)| {
+                self.pools.number(segments.home(address, 1).and_then(|home| home.pool_id), start)
+            });
+            *known = SegmentAt { changes: segments.changes, segment, pool };
         }
         known.segment
     }
@@ -220,12 +222,11 @@ impl Finder<'_> {
     /// Notes the private pool that an allocation is served from, and whether it is not alone in its segment, which was
     /// looked up before.
     fn note_pool(&mut self, index: u32, address: u64, stated: Option<(u64, u64)>, occupied: &Occupied<'_>, place: u32) {
-        let SegmentAt { segment: Some((start, end, _)), pool_id, .. } = self.known[place as usize] else { return };
-        let pool = stated.or(pool_id);
-        let pool = self.pools.key(pool, start);
+        let SegmentAt { segment: Some((start, end, _)), pool, .. } = self.known[place as usize] else { return };
+        let pool = if stated.is_some() { self.pools.number(stated, start) } else { pool };
         let shares = address > start || occupied.after(place).is_some_and(|next| next < end);
         if shares {
-            self.pools.splits.insert(pool, true);
+            self.pools.note_split(pool);
         }
         self.pools.add(index, pool);
     }
