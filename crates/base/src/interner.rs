@@ -42,7 +42,12 @@ impl<T: Hash + Eq> Interner<T> {
         self.position(item).unwrap_or_else(|| self.0.insert_full(own(item)).0)
     }
 
-    /// The number of `item`, which is stored as it is where it is new.
+    /// The number of `item`, which is stored where it is new.
+    pub fn insert(&mut self, item: T) -> u32 {
+        u32::try_from(self.0.insert_full(item).0).unwrap_or(u32::MAX)
+    }
+
+    /// The number of `item`, which is copied where it is new.
     pub fn number<Q>(&mut self, item: &Q) -> u32
     where
         T: Borrow<Q>,

@@ -50,11 +50,11 @@ struct Classes {
 impl Classes {
     fn number(&mut self, class: Class) -> u32 {
         let Origin::Stack(stack) = class.origin else {
-            return self.all.number(&class);
+            return self.all.insert(class);
         };
         let latest = &mut self.latest[stack.index()];
         if self.all.items().get_index(*latest as usize) != Some(&class) {
-            *latest = self.all.number(&class);
+            *latest = self.all.insert(class);
         }
         *latest
     }
