@@ -13,7 +13,7 @@ use super::every::Interval;
 use super::exact::{Exact, Totals};
 use super::lines::{HeldLine, largest_first, lines_of};
 use super::phases::{Phases, are_known};
-use super::totals::{self, ExactStack, GroupedTotals, Held, StackTotal, Sums};
+use super::totals::{self, BlockCounts, ExactStack, GroupedTotals, Held, StackTotal};
 use super::{Layout, Moment};
 use crate::replay::{Figures, HistoryKind, Position, PrivatePool};
 use crate::stack::{GroupBy, Grouper, Key, Languages, SnapshotCode};
@@ -96,9 +96,9 @@ pub struct DeviceProfile {
     /// All that happened. Dropped where nothing asks any more.
     #[serde(skip)]
     pub trace: Trace,
-    /// The totals of every class of the trace.
+    /// The blocks of every class of the trace.
     #[serde(skip)]
-    pub(crate) sums: Vec<Sums>,
+    pub(crate) counts: BlockCounts,
 }
 
 impl DeviceProfile {
@@ -176,7 +176,7 @@ impl DeviceProfile {
 
     /// Adds up the classes at the moments, and puts them into groups. The facts of the run say how many modules each sums.
     pub(super) fn group(&mut self, grouper: &Grouper<'_>, run: Option<&RunFacts>) {
-        self.sums = totals::sums(&self.trace, &self.figures, self.at);
+        self.counts = BlockCounts::new(&self.trace, &self.figures, self.at);
         let totals = self.totals(grouper);
         let mut grouping = GroupedTotals::new(&totals, grouper);
         self.find_highest(&mut grouping, grouper.code().tables());
@@ -217,7 +217,7 @@ impl DeviceProfile {
     /// The types and shapes of the tensors that each group holds at the requested moment.
     fn shapes(&self, groups: &[u32], count: usize, tables: &Tables) -> Vec<Vec<HeldLine>> {
         let mut held = vec![BTreeMap::<&str, Held>::new(); count];
-        for ((class, sums), &group) in self.trace.classes.iter().zip(&self.sums).zip(groups) {
+        for ((class, sums), &group) in self.counts.sums(&self.trace.classes).zip(groups) {
             if let Some(shape) = class.tags.shape.filter(|_| sums.at.blocks > 0) {
                 *held[group as usize].entry(tables.string(shape)).or_default() += sums.at;
             }
@@ -227,7 +227,7 @@ impl DeviceProfile {
 
     /// The totals that a grouping is made of.
     pub(super) fn totals(&self, grouper: &Grouper<'_>) -> Totals {
-        Totals::new(&self.trace.classes, &self.sums, grouper)
+        Totals::new(&self.trace.classes, &self.counts, grouper)
     }
 
     /// The name of a stated figure that is not the one of the history. `is_counted` if PyTorch's own counters are stated, too.
@@ -292,7 +292,7 @@ impl DeviceProfile {
     /// Drops what happened, and keeps the figures.
     pub(super) fn forget_trace(&mut self) {
         self.trace = Trace::default();
-        self.sums = Vec::new();
+        self.counts = BlockCounts::default();
         self.layout = None;
     }
 
@@ -306,7 +306,7 @@ impl DeviceProfile {
 
     /// True if every stack is there, and its most can be computed for any group.
     pub fn knows_stacks(&self) -> bool {
-        !self.sums.is_empty()
+        !self.counts.is_empty()
     }
 
     /// The groups of [`Self::stacks`], and after them one for each stack in `new`. `moved` has the group of every stack
@@ -333,14 +333,14 @@ impl DeviceProfile {
     fn find_highest(&self, GroupedTotals { totals, of_class }: &mut GroupedTotals, tables: &Tables) {
         let highest = self.trace.highest(of_class, totals.len());
         totals.iter_mut().zip(highest).for_each(|(total, highest)| total.highest = Some(highest));
+        if self.trace.classes.iter().all(|class| class.tags.supposed.is_none()) {
+            return;
+        }
         let tagged = self.trace.classes.iter().zip(of_class);
         let mut parts = Interner::default();
         let parts_of: Vec<u32> =
             tagged.map(|(class, group)| parts.number(&class.tags.supposed.map(|by| (*group, by)))).collect();
         let parts = parts.into_items();
-        if parts.iter().all(Option::is_none) {
-            return;
-        }
         for (part, highest) in parts.iter().zip(self.trace.highest(&parts_of, parts.len())) {
             if let Some((group, by)) = *part {
                 totals[group as usize].supposed.insert(tables.string(by).to_owned(), highest.bytes);

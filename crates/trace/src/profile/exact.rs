@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use ptmem_snapshot::snapshot::{FrameId, StringId, Tables};
 use rustc_hash::FxHashMap;
 
-use super::totals::Sums;
+use super::totals::{BlockCounts, Sums};
 use crate::stack::{CppDigest, Digest, ExactKeys, GroupBy, Grouper, SnapshotCode};
 use crate::trace::{Bucket, Class, Origin};
 
@@ -43,18 +43,18 @@ pub(super) struct Totals {
 
 impl Totals {
     /// Adds up the sums of classes by stack, and by the tag that the grouping goes by.
-    pub(super) fn new(classes: &[Class], sums: &[Sums], grouper: &Grouper<'_>) -> Self {
+    pub(super) fn new(classes: &[Class], counts: &BlockCounts, grouper: &Grouper<'_>) -> Self {
         let mut known: FxHashMap<_, u32> = FxHashMap::default();
         let mut all: Vec<Exact> = Vec::new();
         let mut of_class = Vec::with_capacity(classes.len());
-        for (class, sums) in classes.iter().zip(sums) {
+        for (class, sums) in counts.sums(classes) {
             let exact = Exact::of(class, grouper.by());
             let next = u32::try_from(all.len()).unwrap_or(u32::MAX);
             let place = *known.entry((exact.origin, exact.cpp, exact.tag)).or_insert(next);
             if place == next {
                 all.push(exact);
             }
-            all[place as usize].sums.add(sums);
+            all[place as usize].sums.add(&sums);
             of_class.push(place);
         }
         Self { all, of_class }.sorted(grouper.code())

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{Add, AddAssign, Deref};
 
+use ptmem_base::interner::Interner;
 use ptmem_snapshot::snapshot::StackId;
 use rustc_hash::FxHashMap;
 
@@ -301,16 +302,41 @@ impl GroupedTotals {
     }
 }
 
-/// The totals of every class of a trace. `at` is the requested moment.
-pub(super) fn sums(trace: &Trace, figures: &Figures, at: Option<Position>) -> Vec<Sums> {
-    let moments = [Some(Position::START), figures.allocated.peak_at, Some(trace.dump()), figures.first_oom(), at];
-    let blocks = moments.map(|moment| moment.map(|moment| trace.blocks_at(moment)).unwrap_or_default());
-    let sums = trace.classes.iter().zip(trace.allocations()).enumerate().map(|(class, (of, allocations))| {
-        let [baseline, peak, end, oom, at] =
-            blocks.each_ref().map(|blocks| Held::of(of, blocks.get(class).copied().unwrap_or(0)));
-        let requested = of.requested.saturating_mul(at.blocks);
-        let allocated_total = of.bytes.saturating_mul(allocations);
-        Sums { baseline, peak, end, oom, at, requested, allocations, allocated_total }
-    });
-    sums.collect()
+/// The blocks of every class at the moments of [`Sums`], in a third of the memory of these.
+#[derive(Debug, Default)]
+pub(crate) struct BlockCounts {
+    /// Where the counts of each moment are: most are at the same places. `None` where there is no such moment.
+    moments: [Option<u32>; 5],
+    /// The allocated blocks at places, by class.
+    at_places: Vec<Vec<u64>>,
+    /// `alloc` events by class.
+    allocations: Vec<u64>,
+}
+
+impl BlockCounts {
+    /// Those of a trace. `at` is the requested moment.
+    pub(super) fn new(trace: &Trace, figures: &Figures, at: Option<Position>) -> Self {
+        let moments = [Some(Position::START), figures.allocated.peak_at, Some(trace.dump()), figures.first_oom(), at];
+        let mut places = Interner::default();
+        let moments = moments.map(|moment| moment.map(|moment| places.insert(moment)));
+        let at_places = places.into_items().into_iter().map(|place| trace.blocks_at(place)).collect();
+        Self { moments, at_places, allocations: trace.allocations() }
+    }
+
+    /// True if nothing is counted.
+    pub(super) fn is_empty(&self) -> bool {
+        self.allocations.is_empty()
+    }
+
+    /// The totals of classes, which are those of the trace.
+    pub(super) fn sums<'c>(&'c self, classes: &'c [Class]) -> impl Iterator<Item = (&'c Class, Sums)> {
+        classes.iter().zip(&self.allocations).enumerate().map(|(index, (class, &allocations))| {
+            let [baseline, peak, end, oom, at] = self
+                .moments
+                .map(|moment| Held::of(class, moment.map_or(0, |place| self.at_places[place as usize][index])));
+            let requested = class.requested.saturating_mul(at.blocks);
+            let allocated_total = class.bytes.saturating_mul(allocations);
+            (class, Sums { baseline, peak, end, oom, at, requested, allocations, allocated_total })
+        })
+    }
 }
