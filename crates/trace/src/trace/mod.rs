@@ -67,22 +67,26 @@ pub struct Highest {
 }
 
 /// What groups of classes hold while moves are gone through.
-struct HeldByGroup {
+struct HeldByGroup<'t> {
     held: Vec<u64>,
-    /// For each move, the group that it takes bytes from and the group that it gives bytes to.
-    changes: Vec<[Option<(usize, u64)>; 2]>,
+    moves: &'t [Move],
+    /// For each class its group, and the bytes of a block.
+    of_class: Vec<(u32, u64)>,
 }
 
-impl HeldByGroup {
+impl HeldByGroup<'_> {
     /// Makes a move. Gives the group that it gave bytes to, with what that holds now.
+    #[inline]
     fn step(&mut self, symbol: u32) -> Option<(usize, u64)> {
-        let [freed, begun] = self.changes[symbol as usize];
-        if let Some((group, bytes)) = freed {
-            self.held[group] = self.held[group].saturating_sub(bytes);
+        let one = self.moves[symbol as usize];
+        if let Some(class) = one.frees() {
+            let (group, bytes) = self.of_class[class as usize];
+            self.held[group as usize] = self.held[group as usize].saturating_sub(bytes);
         }
-        let (group, bytes) = begun?;
-        self.held[group] = self.held[group].saturating_add(bytes);
-        Some((group, self.held[group]))
+        let (group, bytes) = self.of_class[one.begins()?.class as usize];
+        let held = &mut self.held[group as usize];
+        *held = held.saturating_add(bytes);
+        Some((group as usize, *held))
     }
 }
 
@@ -228,20 +232,16 @@ impl Trace {
         blocks
     }
 
-    /// Bytes of groups of classes before the first event, and how moves change them. `groups` has the group of every class.
-    fn running(&self, groups: &[u32], count: usize) -> HeldByGroup {
+    /// Bytes of groups of classes before the first event. `groups` has the group of every class.
+    fn running(&self, groups: &[u32], count: usize) -> HeldByGroup<'_> {
         let mut held = vec![0_u64; count];
+        let mut of_class = Vec::with_capacity(self.classes.len());
         for ((class, start), &group) in self.classes.iter().zip(&self.start).zip(groups) {
             let held = &mut held[group as usize];
             *held = held.saturating_add(class.bytes.saturating_mul(start.allocated.into()));
+            of_class.push((group, class.bytes));
         }
-        let mut changes = Vec::with_capacity(self.moves.len());
-        for one in &self.moves {
-            let classes = [one.frees(), one.begins().map(|block| block.class)];
-            let of_class = classes.map(|class| class.map(|class| class as usize));
-            changes.push(of_class.map(|class| class.map(|class| (groups[class] as usize, self.classes[class].bytes))));
-        }
-        HeldByGroup { held, changes }
+        HeldByGroup { held, moves: &self.moves, of_class }
     }
 
     /// Bytes of groups of classes at places, which are in order: for each place those of every group.
