@@ -1,6 +1,6 @@
 //! Private pools: memory that only their own allocations can use, such as those captured in a CUDA graph.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use ptmem_snapshot::snapshot::{Action, BlockSums, Segment, StackId};
 use serde::{Deserialize, Serialize};
@@ -106,12 +106,13 @@ fn follow(view: DeviceView<'_>, pools: &mut BTreeMap<(u64, u64), PrivatePool>) {
     let tables = &view.snapshot.tables;
     let mut backing = Backing::at(view.snapshot, view.device, Position::START);
     let mut held: BTreeMap<(u64, u64), u64> = pools.keys().map(|&id| (id, 0)).collect();
+    let of_segments = view.device.segments.iter().map(|segment| (segment.address, segment.stack));
+    let of_segments: HashMap<u64, Option<StackId>> = of_segments.collect();
     for (start, range) in backing.segments.iter() {
         let Some(id) = range.home.private_pool() else { continue };
         if let (Some(pool), Some(bytes)) = (pools.get_mut(&id), held.get_mut(&id)) {
             *bytes = bytes.saturating_add(range.end - start);
-            let segment = view.device.segments.iter().find(|segment| segment.address == start);
-            let stack = segment.and_then(|segment| segment.stack).filter(|stack| tables.has_frames(*stack));
+            let stack = of_segments.get(&start).copied().flatten().filter(|stack| tables.has_frames(*stack));
             pool.stack = pool.stack.or(stack);
         }
     }
