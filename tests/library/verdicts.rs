@@ -162,6 +162,20 @@ fn stacks_at_the_peak_neither_explain_nor_excuse_growth_beside_workspaces_elsewh
 }
 
 #[test]
+fn accepted_stacks_cover_growth_beside_workspaces_also_where_the_before_has_its_peak_elsewhere() {
+    // Beside the workspace, the before held most in its last block, and the after in its first one.
+    let judged = |bytes: u64| {
+        let [before, after] = [2, 6].map(|first| peaking_with_workspace(16 * MIB, first * MIB, 3 * MIB));
+        let (reason, expires) = ("agreed".to_owned(), "9999-12-31".parse().unwrap());
+        let subjects = vec!["stack:*".parse().unwrap()];
+        let accepted = vec![Accepted { subjects, through: None, bytes, reason, expires }];
+        let thresholds = Thresholds { beside_workspaces: true, accepted, ..growth(&["peak=2MiB"]) };
+        told(&judge_diff(&compare(before, after), &thresholds)).0
+    };
+    assert_eq!([0, MIB, 2 * MIB].map(judged), [Verdict::Regression, Verdict::Regression, Verdict::Pass]);
+}
+
+#[test]
 fn memory_that_ran_out_in_the_after_is_a_regression() {
     let ran_out = || compare(allocating(4, vec![]), allocating(4, vec![oom()]));
     let expected = "FAIL out of memory: 50.00 MiB requested by main (train.py:7). 4.00 MiB were allocated, 20.00 \

@@ -138,8 +138,8 @@ impl<'a> Gated<'a> {
         let percent = format_percent(delta, figures.before).map(|percent| format!(" ({percent})")).unwrap_or_default();
         let grown = Size(u64::try_from(delta).unwrap_or(u64::MAX));
         let workspaces = Size(own.before.workspaces);
-        let is_compared = own.before.at == own.before.peak && own.after.at == own.after.peak;
-        check.figures.is_elsewhere = metric == Metric::Peak && !is_compared;
+        // Where the before has its own elsewhere, stacks explain more than this growth, as they do for the whole peak.
+        check.figures.is_elsewhere = metric == Metric::Peak && own.after.at != own.after.peak;
         let metric = metric.name();
         check.figures.words = Some(format!("{metric} beside cuBLAS workspaces ({workspaces}) grew {grown}{percent}"));
         Some(check)
