@@ -196,6 +196,45 @@ fn names_may_hold_what_limits_are_written_with() {
     assert_eq!(judgement.checks.len(), 2);
 }
 
+/// Parts of a program with phases in each, and the peak of each of these in MiB.
+fn rounds(parts: &[&[(&'static str, i64)]]) -> Profile {
+    let (mut events, mut marks, mut blocks) = (Vec::new(), Vec::new(), 0);
+    for (start, phases) in (0_i64..).step_by(1000).zip(parts) {
+        blocks += 1;
+        marks.push(("START", "part", start));
+        events.extend([alloc(start + 1, 1), free(start + 2, blocks)]);
+        for (i, &(name, mib)) in (0_i64..).zip(*phases) {
+            let at = start + 100 * i + 10;
+            blocks += 1;
+            marks.extend([("START", name, at), ("END", name, at + 50)]);
+            events.extend([alloc(at + 10, mib), free(at + 20, blocks)]);
+        }
+        marks.push(("END", "part", start + 900));
+    }
+    profile_of(&events, &marks)
+}
+
+#[test]
+fn occurrences_of_unequal_number_are_compared_within_the_phase_around_them() {
+    let compare = |before: &[&[(&'static str, i64)]], after: &[&[(&'static str, i64)]]| {
+        let phases = PhaseOptions { wanted: true, ..PhaseOptions::default() };
+        let options = diff::DiffOptions { phases, ..diff::DiffOptions::default() };
+        let diff = diff::compare(rounds(before), rounds(after), options);
+        let rows = diff.devices[0].phases.iter().filter(|row| &*row.name == "a");
+        let rows: Vec<_> = rows.map(|row| (row.title(), row.delta().unwrap() >> 20)).collect();
+        (rows, judge_diff(&diff, &thresholds(&["phase:a=0"])).verdict)
+    };
+    // The small one of each round is gone; by number, the large ones would be compared with those.
+    let both: &[&[_]] = &[&[("a", 2)], &[("a", 9)], &[("a", 2)], &[("a", 9)]];
+    let large: &[&[_]] = &[&[("b", 2)], &[("a", 9)], &[("b", 2)], &[("a", 9)]];
+    let rows = |titles: [&str; 2]| titles.map(|title| (title.to_owned(), 0)).to_vec();
+    assert_eq!(compare(both, large), (rows(["a #1 -> #0", "a #3 -> #1"]), Verdict::Pass));
+    assert_eq!(compare(large, both), (rows(["a #0 -> #1", "a #1 -> #3"]), Verdict::Pass));
+    // One more in a round is compared with nothing, and the next round begins anew.
+    let twice: &[&[_]] = &[&[("a", 3), ("a", 1)], &[("a", 9)]];
+    assert_eq!(compare(&[&[("a", 3)], &[("a", 9)]], twice), (rows(["a #0", "a #1 -> #2"]), Verdict::Pass));
+}
+
 #[test]
 fn occurrences_are_compared_by_number_or_by_their_highest() {
     let before = || peaks(&[("a", 9), ("a", 4), ("a", 5)]);

@@ -17,7 +17,7 @@ use ptmem_base::sides::Sides;
 /// The occurrences of a phase that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Occurrences {
-    /// Each with the one of the same number.
+    /// Each with the one of the same number, within a phase around it where one side has more of them.
     #[default]
     Each,
     /// The one with the highest peak on each side.
@@ -107,6 +107,59 @@ impl PhaseRow {
 /// The phases of one name on both sides, each with its place among all of its device.
 type Named<'p> = Sides<Vec<(usize, &'p Occurrence)>>;
 
+/// The phases of both sides, by source and name.
+type AllNamed<'p> = BTreeMap<(PhaseSource, &'p str), Named<'p>>;
+
+/// Which occurrences of a name that one side has more often are compared.
+struct ByPlace<'p> {
+    /// All phases of each side.
+    all: Sides<&'p [Occurrence]>,
+    /// For each of them the place of the innermost phase around it whose name occurs equally often on both sides.
+    around: Sides<Vec<Option<usize>>>,
+}
+
+impl<'p> ByPlace<'p> {
+    fn new(all: Sides<&'p [Occurrence]>, names: &AllNamed<'p>) -> Self {
+        let around = all.map(|phases| {
+            let mut around: Vec<Option<usize>> = Vec::with_capacity(phases.len());
+            let mut open: Vec<usize> = Vec::new();
+            for (at, phase) in phases.iter().enumerate() {
+                open.truncate(phase.depth as usize);
+                let is_equal = |outer: &Occurrence| {
+                    let Sides { before, after } = &names[&(outer.source, &*outer.name)];
+                    before.len() == after.len()
+                };
+                around.push(
+                    open.last().and_then(|&outer| if is_equal(&phases[outer]) { Some(outer) } else { around[outer] }),
+                );
+                open.push(at);
+            }
+            around
+        });
+        Self { all, around }
+    }
+
+    /// The pairs of a name: each with that of the same number within the same phase around them.
+    fn pairs(&self, named: &Named<'p>) -> Vec<Sides<(usize, &'p Occurrence)>> {
+        let mut keyed = Sides::BOTH.map(|&side| {
+            let mut met: BTreeMap<_, u32> = BTreeMap::new();
+            let keyed = named.of(side).iter().map(|&(at, phase)| {
+                let outer = self.around.of(side)[at].map(|outer| &self.all.of(side)[outer]);
+                let place = outer.map(|outer| (outer.source, &*outer.name, outer.number));
+                let number = met.entry(place).or_default();
+                *number += 1;
+                ((place, *number), (at, phase))
+            });
+            keyed.collect::<BTreeMap<_, _>>()
+        });
+        let pairs = keyed
+            .before
+            .into_iter()
+            .filter_map(|(key, before)| keyed.after.remove(&key).map(|after| Sides { before, after }));
+        pairs.collect()
+    }
+}
+
 /// The phases of a device, those of the after in their order, then those that are missing there. Of a name that is
 /// missing on one side, there is one row.
 pub(super) fn rows(
@@ -114,21 +167,27 @@ pub(super) fn rows(
     options: PhaseOptions,
     found: &mut Vec<Diagnostic>,
 ) -> Vec<PhaseRow> {
-    let mut names: BTreeMap<(PhaseSource, &str), Named<'_>> = BTreeMap::new();
-    for (side, device) in devices.each() {
-        let phases = device.map(|device| &*device.phases.all).unwrap_or_default().iter().enumerate();
-        for (at, phase) in phases.filter(|(_, phase)| phase.number >= options.skip_first) {
+    let all = devices.map(|device| device.map(|device| &*device.phases.all).unwrap_or_default());
+    let mut names: AllNamed<'_> = BTreeMap::new();
+    for (side, phases) in all.each() {
+        for (at, phase) in phases.iter().enumerate() {
             names.entry((phase.source, &*phase.name)).or_default().of_mut(side).push((at, phase));
         }
     }
+    let by_place = ByPlace::new(all, &names);
+    let of_sides = names.values_mut().flat_map(|Sides { before, after }| [before, after]);
+    of_sides.for_each(|phases| phases.retain(|(_, phase)| phase.number >= options.skip_first));
+    names.retain(|_, Sides { before, after }| !before.is_empty() || !after.is_empty());
     let mut rows = Vec::new();
     for named in names.values() {
         let Sides { before, after } = named;
         let is_single = before.len() <= 1 && after.len() <= 1;
         if options.occurrences == Occurrences::Each && !before.is_empty() && !after.is_empty() {
-            for (&(_, old), &(at, new)) in before.iter().zip(after) {
-                let row = PhaseRow::new(devices, Sides { before: Some(old), after: Some(new) }, is_single);
-                rows.extend(row.map(|row| ((false, at), row)));
+            let by_number = before.iter().zip(after).map(|(&before, &after)| Sides { before, after });
+            let pairs = if before.len() == after.len() { by_number.collect() } else { by_place.pairs(named) };
+            for pair in pairs {
+                let row = PhaseRow::new(devices, pair.map(|&(_, phase)| Some(phase)), is_single);
+                rows.extend(row.map(|row| ((false, pair.after.0), row)));
             }
         } else {
             let first = after.first().or(before.first()).map(|(at, _)| (after.is_empty(), *at));
@@ -206,8 +265,10 @@ fn differing<'p>(names: impl Iterator<Item = &'p Named<'p>>, device: Option<Devi
     }
     let more = said.split_off(said.len().min(MOST)).len();
     said.extend((more > 0).then(|| format!("{more} more phases")));
-    let message =
-        format!("phases do not occur equally often ({}): those with the same number are compared", said.join("; "));
+    let message = format!(
+        "phases do not occur equally often ({}): they are compared by number, counted anew in each phase around them that does",
+        said.join("; ")
+    );
     Some(Diagnostic::new(Code::PhaseOccurrencesDiffer, device, message).with_advice(Advice::CompareHighestPhases))
 }
 
