@@ -6,7 +6,6 @@ use ptmem_base::text::count;
 use ptmem_base::units::Size;
 use ptmem_trace::phase::steps::{self, FoundBy, WantedSteps};
 use ptmem_trace::profile::{DeviceProfile, Profile};
-use ptmem_trace::trace::Window;
 
 use super::DeviceDiff;
 use super::differences::devices;
@@ -35,13 +34,23 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff) -> Option<Dia
     Some(Diagnostic::new(Code::StepsLeaveMore, device.id(), message))
 }
 
-/// Bytes that a device gains from the beginning of each named step to that of the next.
+/// Requested bytes that a device gains from the beginning of each named step to that of the next: by how much a block exceeds
+/// its request may differ from step to step.
 fn gains(profile: &Profile, device: &DeviceProfile) -> Vec<i128> {
     let found =
         steps::find(&profile.course(device), &device.phases.marks(), profile.grouper().code(), &WantedSteps::Any);
     let borders = found.filter(|steps| matches!(steps.how, FoundBy::Named(_))).map(|steps| steps.borders());
     let borders = borders.unwrap_or_default();
-    let windows: Vec<Window> = borders.windows(2).map(|ends| Window { from: ends[0], to: ends[1] }).collect();
-    let parts = device.trace.parts(&windows);
-    parts.into_iter().map(|part| i128::from(part.end.allocated) - i128::from(part.start.allocated)).collect()
+    let trace = &device.trace;
+    let requested = |class: u32| i128::from(trace.classes[class as usize].requested);
+    let changes = trace
+        .moves
+        .iter()
+        .map(|one| one.begins().map_or(0, |block| requested(block.class)) - one.frees().map_or(0, requested));
+    let changes: Vec<i128> = changes.collect();
+    let steps = borders.windows(2).map(|ends| {
+        let [from, to] = [ends[0], ends[1]].map(|end| end.count().min(trace.symbols.len()));
+        trace.symbols[from..to.max(from)].iter().map(|&symbol| changes[symbol as usize]).sum()
+    });
+    steps.collect()
 }

@@ -81,7 +81,11 @@ impl<'a> Gated<'a> {
         let most = grown.rev().max_by_key(|row| row.delta())?;
         let bytes = Size(u64::try_from(most.delta()?).unwrap_or(u64::MAX));
         let name = shorten(&most.name, LONGEST_NAME);
-        Some(format!("inside another phase, {name} grew {bytes}: a limit on phase:{name} would gate it"))
+        let grown = match most.source {
+            PhaseSource::Pass => format!("the pass {name}, found by call stacks,"),
+            _ => format!("inside another phase, {name}"),
+        };
+        Some(format!("{grown} grew {bytes}: a limit on phase:{name} would gate it"))
     }
 
     fn errors_of_phases(&self) -> Sides<Option<u64>> {

@@ -88,7 +88,7 @@ impl TextPage {
     /// The checks, where there is more to say than the line of the verdict does.
     pub(super) fn checks(&mut self, group: &Group) -> fmt::Result {
         let checks: Vec<&CheckLine> = group.checks_of_job.iter().chain(&group.checks).collect();
-        if checks.len() < 2 {
+        if checks.iter().map(|check| 1 + check.others.len()).sum::<usize>() < 2 {
             return Ok(());
         }
         self.gap();
