@@ -105,7 +105,7 @@ fn the_figure_that_grew_decides_about_the_edit() {
     // What is active grew no more than what is allocated.
     let active = edited("+x1 +y1", "+x1 +x2 +y1");
     let limits = ["--max-growth", "peak=0", "--max-growth", "active=0", "--format", "github"];
-    assert_reads!(text(&active.ptmem(&[&["--git", "main"], &limits[..]].concat()).stdout) => str!["::error file=m.py,line=4,title=GPU memory%3A peak::peak grew 1.00 MiB (+50.0 %25), allowed 0 B. All of the growth at the peak passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (more allocations).%0Aleads to the same edit: active grew 1.00 MiB (+50.0 %25), allowed 0 B%0A   +1.00 MiB     1.00 MiB ->    2.00 MiB  forward (m.py:4), leads to edit"]);
+    assert_reads!(text(&active.ptmem(&[&["--git", "main"], &limits[..]].concat()).stdout) => str!["::error file=m.py,line=4,title=GPU memory%3A peak::peak grew 1.00 MiB (+50.0 %25), allowed 0 B. All of the growth at the peak passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (more allocations).%0Aput down to the same edit: active grew 1.00 MiB (+50.0 %25), allowed 0 B%0A   +1.00 MiB     1.00 MiB ->    2.00 MiB  forward (m.py:4), leads to edit"]);
 }
 
 /// What a report says in the end of reserved memory that grew by some MiB, where the peak grew by one through an edit.

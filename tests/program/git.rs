@@ -421,7 +421,7 @@ fn checks_of_one_edit_are_one_finding_and_one_entry_accepts_them() {
     let checkout = grown();
     let limits = ["--git", "main", "--max-growth", "5%", "--max-growth", "stack=0", "--max-growth", "reserved=1%"];
     let report = text(&checkout.ptmem(&limits).stdout);
-    let mut lines = report.lines().skip_while(|line| !line.ends_with("more checks lead to the same edit:")).skip(1);
+    let mut lines = report.lines().skip_while(|line| !line.ends_with("more checks are put down to the same edit:")).skip(1);
     assert!(lines.next().is_some_and(|line| line.starts_with("        stack layer (")), "{report}");
     assert!(report.contains("through = \"h = wider(x)\"") && !report.contains("pattern ="), "{report}");
     let bytes = report.lines().find_map(|line| line.trim().strip_prefix("bytes = ")).unwrap().to_owned();
@@ -446,6 +446,6 @@ fn checks_of_one_edit_are_one_finding_and_one_entry_accepts_them() {
     let report = text(&checkout.ptmem(&github).stdout);
     let errors: Vec<_> = report.lines().filter(|line| line.starts_with("::error")).collect();
     assert!(errors[0].starts_with("::error file=src/net/model.py,line=4,"), "{report}");
-    assert!(errors[0].contains("leads to the same edit: stack layer ("), "{report}");
+    assert!(errors[0].contains("put down to the same edit: stack layer ("), "{report}");
     assert!(errors.iter().skip(1).all(|line| !line.contains("stack layer")), "{report}");
 }

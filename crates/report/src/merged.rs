@@ -25,7 +25,7 @@ fn by_cause(findings: Vec<ExplainedCheck<'_>>) -> Vec<ExplainedCheck<'_>> {
         let mut first = group.next()?;
         let others: Vec<ExplainedCheck<'_>> = group.collect();
         for finding in others.iter().take(MOST_ROWS) {
-            first.sentence += &format!("\nleads to the same edit: {}", finding.sentence);
+            first.sentence += &format!("\nput down to the same edit: {}", finding.sentence);
         }
         let more = others.len().saturating_sub(MOST_ROWS) as u64;
         if more > 0 {

@@ -86,7 +86,7 @@ impl Judgement {
         match others.len() as u64 {
             0 => sentence,
             number => {
-                format!("{sentence}; {} to the same edit:", count(number, "more check leads", "more checks lead"))
+                format!("{sentence}; {} down to the same edit:", count(number, "more check is put", "more checks are put"))
             }
         }
     }
