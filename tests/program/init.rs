@@ -545,7 +545,11 @@ fn the_doctor_tells_good_recordings_from_bad_ones() {
         ("oom.pkl", 3, &["unfit  memory", "memory ran out", "not fit to gate"]),
         ("wrapped.pkl", 3, &["unfit  beginning", "max_entries=10_000_000"]),
         ("state-only.pkl", 3, &["unfit  history", "not enabled=\"state\""]),
-        ("torch-2.0.pkl", 0, &["weak   clock", "not in the file (PyTorch before 2.3)"]),
+        (
+            "torch-2.0.pkl",
+            3,
+            &["weak   clock", "unfit  beginning", "weak   figures    lower bounds", "(PyTorch before 2.3)"],
+        ),
     ];
     for (name, code, parts) in cases {
         let output = ptmem(place.path(), &["doctor", &fixture(name)]);

@@ -216,8 +216,9 @@ fn beginning(profile: &Profile) -> Examined {
         return unfit(words, advice);
     }
     if has(profile, Code::FreesNotRecorded) {
-        let words = "PyTorch 2.0 does not record frees of blocks that are older than the recording";
-        return weak(words, FROM_THE_START);
+        let words =
+            "PyTorch 2.0 does not record frees of blocks that are older than the recording, so the peak is unknown";
+        return unfit(words, FROM_THE_START);
     }
     good("no sign of missing events")
 }
@@ -287,6 +288,7 @@ fn figures(profile: &Profile, device: &DeviceProfile) -> Examined {
         return weak("self-checks failed, so figures are estimates", advice);
     }
     match figures.allocated.max_error() {
+        _ if figures.allocated.is_least => weak("lower bounds", FROM_THE_START),
         Some(0) => good("exact to the byte"),
         Some(error) => weak(format!("exact within {}", Size(error)), bounded(profile)),
         None => weak("the error is unknown", FROM_THE_START),

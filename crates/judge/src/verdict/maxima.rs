@@ -132,7 +132,9 @@ impl Judge {
         {
             self.cannot_tell(check, format!("{why}; {name} is not known"));
         } else if check.figures.after.is_none() {
-            self.cannot_tell(check, format!("{name} is not known"));
+            let known = least
+                .map_or_else(|| "not known".to_owned(), |least| format!("only known to be at least {}", Size(least)));
+            self.cannot_tell(check, format!("{name} is {known}"));
         } else if metric.is_peak() && device.ran_out_of_memory() && !limited.thresholds.allow_oom {
             self.cannot_tell(check, "memory ran out: the peak is the limit of the device, not the need of the program");
         } else if let Some(why) = lost {
