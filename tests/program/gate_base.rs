@@ -146,3 +146,26 @@ fn a_merged_result_is_compared_with_the_branch_that_it_merges_into() {
     command.env("CI_MERGE_REQUEST_TARGET_BRANCH_SHA", "").env("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA", "");
     ends(&command.output().unwrap(), 0, &format!("the base is {}, the base of the merge request", &begin[..10]));
 }
+
+/// As in a clone of one branch, which takes it for the default one.
+#[test]
+fn a_gate_that_judges_no_change_says_so() {
+    let checkout = feature_alone();
+    git(&checkout.root(), &["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/feature"]);
+    let base = git(&checkout.root(), &["rev-parse", "HEAD"]);
+    let warning = |arguments: &[&str]| {
+        let output = checkout.run(arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let report = text(&output.stdout);
+        let line = report.lines().find(|line| line.starts_with("warning[same-input]"));
+        line.unwrap_or_default().replace(&base[..10], "BASE")
+    };
+    assert_reads!(warning(&["--strict"]) => str!["warning[same-input] the working tree has the code of the base BASE: no file in git differs, and no Python file is new; to compare with another commit, give --base"]);
+    assert_reads!(warning(&["--head", "feature"]) => str!["warning[same-input] feature has the code of the base BASE: no file in git differs, and no Python file is new; to compare with another commit, give --base"]);
+    checkout.write("train.py", "");
+    assert_eq!(warning(&[]), "");
+    git(&checkout.root(), &["add", "train.py"]);
+    assert_eq!(warning(&[]), "");
+    git(&checkout.root(), &["checkout", "--quiet", "--detach", "HEAD~1"]);
+    ends(&checkout.run(&["--head", "feature"]), 0, ", feature\n");
+}

@@ -3,9 +3,10 @@
 use std::env;
 
 use anyhow::{Context as _, Error, Result, anyhow};
+use ptmem::diagnostic::{Code, Diagnostic};
 use serde_json::Value;
 
-use super::super::git;
+use super::super::git::{self, Repository};
 use super::super::place::StartFolder;
 use super::super::surroundings;
 
@@ -20,6 +21,21 @@ impl BaseCommit {
     /// Enough of the hash to name it.
     pub(super) fn short(&self) -> &str {
         self.hash.get(..10).unwrap_or(&self.hash)
+    }
+
+    /// The warning that the base is the commit that is judged, without changes. Another one may have the same files on purpose.
+    pub(super) fn same_code(&self, place: &StartFolder, head: Option<&str>) -> Result<Option<Diagnostic>> {
+        let is_judged = rev_parse(place, "HEAD").is_some_and(|head| head == self.hash);
+        if !is_judged || !Repository::find(place)?.is_unchanged_since(&self.hash)? {
+            return Ok(None);
+        }
+        let judged = head.unwrap_or("the working tree");
+        let message = format!(
+            "{judged} has the code of the base {}: no file in git differs, and no Python file is new; to compare with another \
+             commit, give --base",
+            self.short()
+        );
+        Ok(Some(Diagnostic::new(Code::SameInput, None, message)))
     }
 }
 
@@ -39,8 +55,8 @@ pub(super) enum Occasion {
 const USUAL_BRANCHES: [&str; 4] = ["origin/main", "origin/master", "main", "master"];
 
 /// Finds what the working tree is compared with: what was asked for, otherwise what the event of a job says, otherwise where its
-/// history leaves the default branch.
-pub(super) fn occasion(place: &StartFolder, asked: Option<&str>) -> Result<Occasion> {
+/// history leaves the default branch. `head` names the commit that is judged in a worktree.
+pub(super) fn occasion(place: &StartFolder, asked: Option<&str>, head: Option<&str>) -> Result<Occasion> {
     if let Some(asked) = asked {
         return merge_base(place, asked, "--base").map(Occasion::Change);
     }
@@ -63,7 +79,7 @@ pub(super) fn occasion(place: &StartFolder, asked: Option<&str>) -> Result<Occas
         let head = surroundings::variable("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA");
         return of_merge(place, head.as_deref(), &wanted, "the base of the merge request").map(Occasion::Change);
     }
-    of_default_branch(place, event.as_ref()).map(Occasion::Change)
+    of_default_branch(place, event.as_ref(), head.unwrap_or("HEAD")).map(Occasion::Change)
 }
 
 /// The base of a pull request or a merge request. Its checkout may be a merge of both branches, whose first parent is the base,
@@ -101,8 +117,8 @@ fn common(place: &StartFolder, commit: &str) -> Option<String> {
     git::text(&mut place.git(), &["merge-base", commit, "HEAD"]).ok()
 }
 
-/// The commit in which the working tree leaves the default branch; HEAD, if it is on that branch.
-fn of_default_branch(place: &StartFolder, event: Option<&Value>) -> Result<BaseCommit> {
+/// The commit in which what is judged leaves the default branch; its own, if it is on that branch.
+fn of_default_branch(place: &StartFolder, event: Option<&Value>, judged: &str) -> Result<BaseCommit> {
     let head = rev_parse(place, "HEAD").context(
         "the working directory is in no Git repository with a commit; ptmem gate compares the working tree with a commit",
     )?;
@@ -111,7 +127,7 @@ fn of_default_branch(place: &StartFolder, event: Option<&Value>) -> Result<BaseC
          --base",
     )?;
     let base = merge_base(place, &name, "the default branch")?;
-    let reason = if base.hash == head { "HEAD".to_owned() } else { format!("the merge base with {name}") };
+    let reason = if base.hash == head { judged.to_owned() } else { format!("the merge base with {name}") };
     Ok(BaseCommit { reason, ..base })
 }
 

@@ -71,6 +71,9 @@ impl Gates<'_> {
         let of_base = base.map(|base| OfBase::of(base, self)).transpose()?;
         // Before recorded code runs, which can write to the working tree and to the event.
         let edited = of_base.as_ref().map(|of_base| self.edited(of_base)).transpose()?.unwrap_or_default();
+        let head = self.arguments.head.as_deref();
+        let recorded = base.filter(|_| self.recordings.is_some());
+        let same_code = recorded.map(|base| base.same_code(&self.place, head)).transpose()?.flatten();
         let approval = self.approve_label().map(surroundings::approval).transpose()?.flatten();
         if self.arguments.update
             && let Some((name, _)) =
@@ -103,7 +106,7 @@ impl Gates<'_> {
         if self.arguments.update {
             return self.update(compared);
         }
-        self.report(compared, alone, &ChangeFacts { base, edited, unshown, approval })
+        self.report(compared, alone, &ChangeFacts { base, edited, unshown, approval, same_code })
     }
 
     /// The label that lets growth pass.

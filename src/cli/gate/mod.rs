@@ -65,7 +65,7 @@ fn answer(
     let needs_base = is_recorded || arguments.base.is_some();
     let occasion = match arguments.repeat {
         Some(count) => Occasion::Repeated(count),
-        None => match base::occasion(&place, arguments.base.as_deref()) {
+        None => match base::occasion(&place, arguments.base.as_deref(), arguments.head.as_deref()) {
             // Files are compared without a repository, too.
             Err(error) if !needs_base => Occasion::WithoutBase(error),
             occasion => occasion?,

@@ -35,10 +35,12 @@ pub(super) struct ChangeFacts<'r> {
     /// Why that cannot be shown.
     pub(super) unshown: Option<String>,
     pub(super) approval: Option<Approval>,
+    /// The warning that both sides are the same code.
+    pub(super) same_code: Option<Diagnostic>,
 }
 
 impl ChangeFacts<'_> {
-    /// The remark on what the change edits, or may edit.
+    /// The remark on what the change edits, or may edit, or that it edits nothing.
     pub(super) fn remark(&self) -> Option<Diagnostic> {
         if let Some(reason) = &self.unshown {
             let message =
@@ -49,7 +51,11 @@ impl ChangeFacts<'_> {
         let more = self.edited.len() - paths.len();
         let more = if more > 0 { format!(" and {}", many(more, "other")) } else { String::new() };
         let message = format!("this change edits what its verdict is computed by: {}{more}", paths.join(", "));
-        (!self.edited.is_empty()).then(|| Diagnostic::new(Code::GateChanged, None, message))
+        if self.edited.is_empty() {
+            self.same_code.clone()
+        } else {
+            Some(Diagnostic::new(Code::GateChanged, None, message))
+        }
     }
 }
 
@@ -175,6 +181,11 @@ pub(super) fn write(
             "--format {}: the gates have {count} results, and this format shows one; --export writes a file for each",
             view.format
         );
+    }
+    if let Some(Export { format, .. }) = view.export.iter().find(|export| count > 1 && export.is_document_on_stdout()) {
+        let advice =
+            if *format == Format::Json { "--format json prints one" } else { "give a path, for a file of each" };
+        bail!("--export {format}=-: the gates have {count} results, each a document of its own; {advice}");
     }
     for result in results.iter_mut() {
         view.prepare(place, result.report, &mut result.options);

@@ -103,6 +103,11 @@ impl Repository {
         Ok(changes)
     }
 
+    /// Whether git knows no file of the checkout that differs from a commit, and no Python file is new.
+    pub(crate) fn is_unchanged_since(&self, commit: &str) -> Result<bool> {
+        Ok(self.changes(commit, None, "dirty")?.is_empty() && self.untracked()?.is_empty())
+    }
+
     /// The Python files that git does not know yet, and does not ignore.
     fn untracked(&self) -> Result<Vec<String>> {
         let untracked = ["ls-files", "--others", "--exclude-standard", "-z", "--", ":(glob)**/*.py"];
