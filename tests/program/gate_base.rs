@@ -169,3 +169,17 @@ fn a_gate_that_judges_no_change_says_so() {
     git(&checkout.root(), &["checkout", "--quiet", "--detach", "HEAD~1"]);
     ends(&checkout.run(&["--head", "feature"]), 0, ", feature\n");
 }
+
+/// As in containers, which may lack git or have the files of another user.
+#[test]
+fn a_git_that_is_missing_or_refuses_the_checkout_is_named() {
+    let checkout = Checkout::new("before.pkl");
+    let root = checkout.root().canonicalize().unwrap().display().to_string();
+    let error = |name: &str, value: &str, arguments: &[&str]| {
+        let output = checkout.command(arguments).env(name, value).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+        text(&output.stderr).replace(&root, "ROOT")
+    };
+    assert_reads!(error("PATH", "/nowhere", &[]) => str!["error: the program git cannot be run: No such file or directory (os error 2)"]);
+    assert_reads!(error("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1", &["--base", "HEAD~1"]) => str!["error: git rev-parse: detected dubious ownership in repository at 'ROOT' To add an exception for this directory, call: git config --global --add safe.directory ROOT"]);
+}

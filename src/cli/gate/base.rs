@@ -97,6 +97,8 @@ fn of_merge(place: &StartFolder, head: Option<&str>, wanted: &str, what: &str) -
 }
 
 fn merge_base(place: &StartFolder, name: &str, what: &str) -> Result<BaseCommit> {
+    // If git is missing or refuses the checkout, no commit is found, either.
+    Repository::find(place)?;
     let lacks = || {
         anyhow!(
             "{what}, {name}: the checkout lacks it, or the history back to it; fetch it (in GitHub Actions with fetch-depth: 2 of \
@@ -119,9 +121,9 @@ fn common(place: &StartFolder, commit: &str) -> Option<String> {
 
 /// The commit in which what is judged leaves the default branch; its own, if it is on that branch.
 fn of_default_branch(place: &StartFolder, event: Option<&Value>, judged: &str) -> Result<BaseCommit> {
-    let head = rev_parse(place, "HEAD").context(
-        "the working directory is in no Git repository with a commit; ptmem gate compares the working tree with a commit",
-    )?;
+    Repository::find(place)?;
+    let head = rev_parse(place, "HEAD")
+        .context("the repository has no commit yet; ptmem gate compares the working tree with a commit")?;
     let name = default_branch(place, event).context(
         "the default branch is not known, and with it the commit to compare with: no origin/HEAD, main or master is here; give \
          --base",

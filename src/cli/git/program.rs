@@ -26,7 +26,8 @@ pub(crate) fn output(git: &mut Command, arguments: &[&str]) -> Result<Vec<u8>> {
     let output = git.args(arguments).output().context("the program git cannot be run")?;
     if !output.status.success() {
         let error = String::from_utf8_lossy(&output.stderr);
-        let error = error.trim().strip_prefix("fatal: ").unwrap_or(error.trim());
+        let error = error.split_whitespace().collect::<Vec<_>>().join(" ");
+        let error = error.strip_prefix("fatal: ").unwrap_or(&error);
         bail!("git {}: {error}", arguments.first().unwrap_or(&""));
     }
     Ok(output.stdout)
