@@ -387,8 +387,8 @@ fn produce(code: Code) -> Codes {
             let first = head();
             git(case.folder.path(), &["commit", "--quiet", "--allow-empty", "--message", "more"]);
             let [old, new] = [first, head()].map(|commit| of_run(json!({"commit": commit})));
-            assert!(!case.diff(&old, &new, &["--git", "main"]).contains("swapped-sides"));
-            case.diff(&new, &old, &["--git", "main"])
+            assert!(!case.diff(&old, &new, &[]).contains("swapped-sides"));
+            case.diff(&new, &old, &[])
         }
         Code::SameInput => case.codes(&["diff", &fixture("before.pkl"), &fixture("before.pkl")]),
         Code::WithinError => case.diff(&story([]), &bounded(), &["--max-growth", "6MiB"]),

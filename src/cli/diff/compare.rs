@@ -258,7 +258,6 @@ impl Comparer<'_> {
     /// The warning that the before is of a later commit than the after. Git is asked once for the ranks of a job, which have the
     /// same commits.
     fn swapped(&self, profiles: &Sides<Profile>) -> Option<Diagnostic> {
-        self.request.git?;
         let runs = Sides { before: profiles.before.run.as_ref()?, after: profiles.after.run.as_ref()? };
         let commits = Sides { before: runs.before.commit.as_deref()?, after: runs.after.commit.as_deref()? };
         let (first, of_first) = self
