@@ -244,11 +244,12 @@ pub(super) fn of_comparison<'a>(
         let device = diff.devices.iter().find(|device| device.id() == check.device);
         let exceeded = device.filter(|_| check.outcome == Outcome::Exceeded);
         let explanation = exceeded.map(|device| {
-            if check.kind() == LimitKind::OutOfMemory {
-                let after = device.index.after.map(|index| &diff.profiles.after.devices[index]);
-                CheckExplanation::of_stack(&codes.after, after.and_then(DeviceProfile::failed_stack), options)
-            } else {
-                of_growth(check, (diff, device), &rows, &codes.after, options)
+            let after = device.index.after.map(|index| &diff.profiles.after.devices[index]);
+            let is_of_growth = check.key().is_some() || check.explained_by(diff, device).is_some();
+            let is_of_size = check.limit.is_absolute && !is_of_growth || check.kind() == LimitKind::OutOfMemory;
+            match after.filter(|_| is_of_size) {
+                Some(after) => of_held(check, after, &codes.after, options),
+                None => of_growth(check, (diff, device), &rows, &codes.after, options),
             }
         });
         let mut finding =

@@ -3,7 +3,7 @@
 use ptmem_base::text::count;
 use ptmem_base::units::Delta;
 use ptmem_compare::diff::cause::{Cause, Figure, Grown};
-use ptmem_compare::diff::{DeviceDiff, Diff, PhaseRow};
+use ptmem_compare::diff::{Change, DeviceDiff, Diff, PhaseRow};
 use ptmem_compare::patch::Edit;
 use ptmem_trace::profile::{Metric, Point};
 use ptmem_trace::trace::Measure;
@@ -126,7 +126,7 @@ fn figure(check: &Check, device: &DeviceDiff) -> Option<Figure> {
             (Measure::Allocated, Point::End) => Some(Figure::End),
             // Other counters follow what is allocated, as far as that grew as much.
             (_, Point::Peak | Point::End) => {
-                let explains = device.metric(Metric::Peak).gained() >= check.figures.delta;
+                let explains = device.metric(Metric::Peak).gained() >= gained(check, device);
                 explains.then_some(Figure::Peak)
             }
             (_, Point::UnusedAtPeak) => None,
@@ -156,8 +156,28 @@ fn follows_peak(check: &Check, device: &DeviceDiff) -> bool {
     let is_unused = matches!(check.kind(), LimitKind::Metric(metric) if metric.point() == Point::UnusedAtPeak);
     let follows =
         check.kind().counter().is_some() && !is_unused && !check.is_of_stacks() && !check.figures.is_elsewhere;
-    let has_most = |gained: i128| 2 * gained >= check.figures.delta.unwrap_or_default();
+    let has_most = |of_peak: i128| 2 * of_peak >= gained(check, device).unwrap_or_default();
     follows && device.metric(Metric::Peak).gained().is_some_and(has_most)
+}
+
+/// The change of the figure that an absolute limit is about.
+fn change(check: &Check, device: &DeviceDiff) -> Option<Change> {
+    match check.kind() {
+        LimitKind::Metric(metric) => Some(device.metric(metric)),
+        LimitKind::Headroom => Some(device.metric(Metric::Reserved)),
+        _ => None,
+    }
+}
+
+/// Bytes that the figure of a check gained, also where its limit is absolute.
+fn gained(check: &Check, device: &DeviceDiff) -> Option<i128> {
+    if check.limit.is_absolute { change(check, device)?.gained() } else { check.figures.delta }
+}
+
+/// Whether growth can explain a check: an absolute limit that the before exceeds as well is not exceeded by growth.
+fn is_of_growth(check: &Check, device: &DeviceDiff) -> bool {
+    let before = change(check, device).and_then(|change| change.before).map(u128::from);
+    !check.limit.is_absolute || before.is_some_and(|before| Some(before) <= check.limit.allowed)
 }
 
 /// The cause of the growth that a check is about.
@@ -178,7 +198,8 @@ impl Check {
     /// The figure at whose moment the rows of a device explain what it is about; `None` where the rows of no moment do.
     #[must_use]
     pub fn explained_by(&self, diff: &Diff, device: &DeviceDiff) -> Option<Figure> {
-        let figure = figure(self, device).or_else(|| follows_peak(self, device).then_some(Figure::Peak))?;
+        let figure = figure(self, device).or_else(|| follows_peak(self, device).then_some(Figure::Peak));
+        let figure = figure.filter(|_| is_of_growth(self, device))?;
         (figure != Figure::Peak || has_rows_at_peak(diff)).then_some(figure)
     }
 
