@@ -232,10 +232,17 @@ fn growth_may_be_accepted_until_a_day() {
     assert_eq!(verdict(&run(&accept(attention, "39MiB", "2027-01-15"), &[])).0, 1);
     assert_reads!(judged(verdict(&run(&accept(attention, "40MiB", "2027-01-14"), &[]))) => str!["1: FAIL peak grew 53.80 MiB (+19.2 %), allowed 5 % (40.00 MiB were accepted until 2027-01-14, which has passed: a longer context)"]);
     assert_eq!(verdict(&run(&accept("pattern = \"feed_forward*\"", "1GiB", "2027-12-31"), &[])).0, 1);
+    let part = run(&accept("pattern = \"attention\"", "1GiB", "2027-12-31"), &[]);
+    assert_eq!(verdict(&part).0, 1);
+    assert!(
+        text(&part.stdout).contains("'*attention*' would match 'attention (model.py:40)"),
+        "{}",
+        text(&part.stdout)
+    );
     assert_eq!(verdict(&run(&accept("metric = \"reserved\"", "1GiB", "2027-12-31"), &[])).0, 1);
     assert_eq!(verdict(&run(&accept("metric = \"peak\"", "1GiB", "2027-12-31"), &[])).0, 0);
     // The same growth is not accepted twice: two agreements cover no more of a stack than it grew.
-    let twice = accept(attention, "30MiB", "2027-12-31") + &accept("pattern = \"model.py\"", "30MiB", "2027-12-31");
+    let twice = accept(attention, "30MiB", "2027-12-31") + &accept("pattern = \"*model.py*\"", "30MiB", "2027-12-31");
     assert_eq!(verdict(&run(&twice, &[])).0, 0);
     let twice = accept(attention, "1GiB", "2027-12-31") + &accept("pattern = \"attention*\"", "1GiB", "2027-12-31");
     assert_eq!(verdict(&run(&twice, &["--max-growth", "0"])).0, 1, "60.50 KiB are not attention's");

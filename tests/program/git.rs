@@ -433,8 +433,9 @@ fn checks_of_one_edit_are_one_finding_and_one_entry_accepts_them() {
     };
     assert_eq!(accept("h = wider(x)", &bytes).0, 0);
     assert_eq!(accept("src/net/model.py:*", &bytes).0, 0);
-    // Another edit, or less than it takes.
+    // Another edit, a part of its line, or less than it takes.
     assert_eq!(accept("h = narrower(x)", &bytes).0, 1);
+    assert_eq!(accept("wider", &bytes).0, 1);
     assert_eq!(accept("h = wider(x)", "'1MiB'").0, 1);
     // All there is: nobody would have looked at what is accepted.
     checkout.write("ptmem.toml", "[[accept]]\nthrough = '*'\nbytes = '1GiB'\nreason = 'x'\nexpires = 2999-12-31\n");

@@ -179,10 +179,10 @@ pub(super) struct FileCategory {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct FileAccept {
     #[serde(default)]
-    pub(super) pattern: OneOrMore<Label>,
+    pub(super) pattern: OneOrMore<Glob>,
     #[serde(default)]
     pub(super) metric: OneOrMore<MetricName>,
-    pub(super) through: Option<Label>,
+    pub(super) through: Option<Glob>,
     pub(super) bytes: Size,
     pub(super) reason: String,
     pub(super) expires: Option<Date>,
@@ -208,7 +208,6 @@ macro_rules! from_text {
 from_text!(Size(u64), parse_size);
 from_text!(Settings(AllocatorSettings), str::parse::<AllocatorSettings>);
 from_text!(Glob(Pattern), Pattern::glob);
-from_text!(Label(Pattern), Pattern::search);
 from_text!(Search(Pattern), Pattern::search_code);
 from_text!(MetricName(Target), target);
 from_text!(Which(Occurrences), str::parse::<Occurrences>);
