@@ -191,8 +191,31 @@ impl FromStr for RecordedSnapshot {
         if record.path.as_os_str().is_empty() {
             return Err("no file to write; expected FILE or FILE,steps=A..B".to_owned());
         }
+        if record.path.as_os_str() == "-" {
+            return Err("standard output is that of the program; expected FILE or FILE,steps=A..B".to_owned());
+        }
+        if let Some(rest) = record.after_comma().filter(|rest| !has_extension(rest)) {
+            return Err(format!(
+                "unknown '{rest}' behind the comma; expected FILE or FILE,steps=A..B[,continue], with an extension at the end \
+                 of a FILE that has a comma"
+            ));
+        }
         Ok(record)
     }
+}
+
+impl RecordedSnapshot {
+    /// The end of the name of the file, behind its last comma: a mistyped option would be written there.
+    fn after_comma(&self) -> Option<String> {
+        let name = self.path.file_name()?.to_string_lossy().into_owned();
+        Some(name.rsplit_once(',')?.1.to_owned())
+    }
+}
+
+/// Whether a text ends as names of files do, and ranges of steps do not.
+fn has_extension(text: &str) -> bool {
+    let extension = text.rsplit_once('.').map(|(_, extension)| extension).unwrap_or_default();
+    extension.contains(|letter: char| letter.is_alphabetic()) && extension.chars().all(char::is_alphanumeric)
 }
 
 impl FromStr for StepRange {
@@ -250,5 +273,11 @@ mod tests {
         {
             assert!(wrong.parse::<RecordedSnapshot>().is_err(), "{wrong}");
         }
+        for rest in ["step=2", "step=2..3", "steps:2", " steps=1..2", "3", "1..3", "continue", ""] {
+            let error = format!("x.pkl,{rest}").parse::<RecordedSnapshot>().unwrap_err();
+            assert!(error.starts_with(&format!("unknown '{rest}' behind the comma")), "{error}");
+        }
+        assert!("x,y/a.pkl".parse::<RecordedSnapshot>().is_ok());
+        assert!("-".parse::<RecordedSnapshot>().is_err() && "-,steps=1".parse::<RecordedSnapshot>().is_err());
     }
 }
