@@ -101,10 +101,13 @@ pub(super) fn fragmentation_grows(device: DeviceId, noun: &str, leak: &Leak) -> 
 
 /// The remark on leaks of which the recordings do not say whether only reference cycles hold them.
 pub(super) fn cycles_unknown(device: DeviceId, mode: Mode) -> Diagnostic {
-    let how = match mode {
-        Mode::Steps => "record with ptmem_gate.record(), which notes that, or call gc.collect() before the dump",
-        Mode::Series => "call gc.collect() before each dump",
+    let message = match mode {
+        Mode::Steps => {
+            "it is not known whether Python's garbage collector would free what leaks: record with ptmem_gate.record(), which \
+             notes that, or call gc.collect() before the dump"
+        }
+        // No snapshot of a series says whether it ran before the dump.
+        Mode::Series => "Python's garbage collector may free what leaks, unless gc.collect() ran before each dump",
     };
-    let message = format!("it is not known whether Python's garbage collector would free what leaks: {how}");
     Diagnostic::new(Code::CyclesUnknown, device, message)
 }
