@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::support::fixtures;
 use crate::support::tool::{ptmem, text};
 
 #[test]
@@ -33,4 +34,17 @@ fn growth_of_the_host_is_accepted_by_its_own_name_only() {
         let report = text(&ptmem(folder.path(), &["diff", &before, &after]).stdout);
         assert_eq!(report.contains("warning[unused-rule]"), is_unused, "{subject}: {report}");
     }
+}
+
+#[test]
+fn growth_of_which_a_bound_is_known_is_not_proposed_to_accept() {
+    let folder = fixtures::folder();
+    let diff = |after: &str| {
+        let report =
+            text(&ptmem(&folder, &["diff", "before.pkl", after, "--max-growth", "0", "--config", "none"]).stdout);
+        (report.contains("FAIL peak grew"), report.contains("[[accept]]"))
+    };
+    assert_eq!(diff("after.pkl"), (true, true));
+    // The after ends early.
+    assert_eq!(diff("expandable.pkl"), (true, false));
 }

@@ -39,6 +39,9 @@ pub(super) fn ways(gate: &Gate, options: &RenderOptions) -> Vec<WayToAccept> {
     }
     entries.sort_by_key(|entry| Reverse(entry.excess));
     let entries = entries.iter().flat_map(|entry| entry.lines(given.expires)).collect();
+    // A check stays inconclusive where growth is accepted of which only a bound is known.
+    let mut checks = gate.leaves().flat_map(|of| &of.judgement.checks).filter(|check| excess(check).is_some());
+    let decides = checks.all(|check| check.figures.bound.is_none());
     let command = WayToAccept {
         sentence: "for good, record it as the new before".to_owned(),
         lines: given.commands.clone(),
@@ -54,7 +57,8 @@ pub(super) fn ways(gate: &Gate, options: &RenderOptions) -> Vec<WayToAccept> {
         lines: Vec::new(),
         language: "text",
     });
-    [command].into_iter().filter(|way| !way.lines.is_empty()).chain([entry]).chain(label).collect()
+    let command = Some(command).filter(|way| !way.lines.is_empty());
+    command.into_iter().chain(Some(entry).filter(|_| decides)).chain(label).collect()
 }
 
 /// The longest list that stands in one line.
