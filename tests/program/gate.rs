@@ -294,6 +294,11 @@ fn gates_are_selected_by_name_and_have_one_verdict() {
     assert_eq!(gates, [&Value::Null, &"large".into(), &"nightly".into()]);
     let svg = checkout.run(&["--format", "junit"]);
     assert!(text(&svg.stderr).contains("--export writes a file for each"), "{}", text(&svg.stderr));
+    for (export, words) in [("json=-", "--format json prints one"), ("html=-", "give a path")] {
+        let output = checkout.run(&["--export", export]);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+        assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
+    }
 }
 
 #[test]

@@ -24,6 +24,12 @@ impl Export {
         Self { format: self.format, path: self.path.with_file_name(format!("{stem}-{gate}{ending}")) }
     }
 
+    /// Whether it goes to standard output in a format of which a second report makes an invalid document.
+    #[cfg(feature = "simulate")]
+    pub(crate) fn is_document_on_stdout(&self) -> bool {
+        self.path.as_os_str() == "-" && !matches!(self.format, Format::Table | Format::Markdown | Format::Brief)
+    }
+
     /// Reads `FORMAT=PATH`, with one of these formats.
     pub(crate) fn parse(text: &str, formats: &[Format]) -> Result<Self, String> {
         let names = formats.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ");
