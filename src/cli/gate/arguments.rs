@@ -145,10 +145,13 @@ impl GateArguments {
     fn selected(&self, loaded: &Loaded) -> Result<BTreeMap<String, GateRules>> {
         let gates = &loaded.config.gates;
         if gates.is_empty() {
+            let lack = match &loaded.file {
+                Some((path, _)) => format!(": {} has no [gate.NAME]", path.display()),
+                None => ", and no ptmem.toml".to_owned(),
+            };
             bail!(
-                "there is no gate: {} has no [gate.NAME]; give a command, such as ptmem gate -- python train.py, or write a \
-                 gate with 'ptmem init'",
-                loaded.name()
+                "there is no gate{lack}; give a command, such as ptmem gate -- python train.py, or write a gate with \
+                 'ptmem init'"
             );
         }
         let mut selected = BTreeMap::new();
