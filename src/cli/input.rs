@@ -42,6 +42,11 @@ fn case_of<'p>(path: &'p Path, options: &ReadOptions) -> (&'p Path, ReadOptions)
     }
 }
 
+/// Whether there is a file or a directory, also of a case.
+pub(crate) fn exists(path: &Path) -> bool {
+    case_of(path, &ReadOptions::default()).0.exists()
+}
+
 /// The largest file in which figures are looked for before it is read as an input.
 pub(crate) const MOST_FIGURES: u64 = 64 << 20;
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::support::fixtures;
 use crate::support::tool::{judged, ptmem, text, verdict};
 
 /// A folder with a file.
@@ -279,7 +280,7 @@ fn what_is_not_a_number_of_bytes_is_named() {
         ("a.csv", "case,peak,note\nx,1,\"a\ny,9,b\n", "the table cannot be read: line 2: a cell begins with a quote"),
         ("a.csv", "case,peak,note\nx,1,\"a\ny,9,\"b\"\n", "line 2: a cell begins with a quote"),
         ("a.csv", "case,peak,\"note\nx,1,a\n", "line 1: a cell begins with a quote"),
-        ("a.csv", "case,loss\nx,1\n", "this looks like text"),
+        ("a.csv", "case,loss\nx,1\n", "its first line names no figure"),
         ("a.csv#z", "case,peak\nx,1\ny,2\n", "there is no case 'z' in it; it has x, y"),
     ] {
         let folder = folder(&[(name.split('#').next().unwrap(), content)]);
@@ -593,4 +594,24 @@ fn cases_and_devices_are_counted() {
         let output = ptmem(folder.path(), &["check", "a.csv", "--max", "1GiB"]);
         assert!(text(&output.stdout).contains(expected), "{}", text(&output.stdout));
     }
+}
+
+#[test]
+fn what_states_no_figures_or_has_no_cases_says_so() {
+    let folder = folder(&[
+        ("a.csv", "case,peek\na,100\n"),
+        ("a.json", r#"{"max_memory_allocated": 100}"#),
+        ("b.json", r#"{"x": {"max_memory_allocated": 100}, "y": {"max_memory_allocated": 100}}"#),
+    ]);
+    let recording = fixtures::folder().join("oom.pkl");
+    fs::copy(recording, folder.path().join("a.pkl")).unwrap();
+    let error = |arguments: &[&str]| {
+        let output = ptmem(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+        text(&output.stderr)
+    };
+    assert_reads!(error(&["show", "a.csv"]) => str!["error: a.csv: the table cannot be read: its first line names no figure; expected columns such as case,peak, with commas between them"]);
+    assert_reads!(error(&["show", "a.json#x"]) => str!["error: a.json: there is no case 'x' in it; it has none"]);
+    assert_reads!(error(&["show", "a.pkl#x"]) => str!["error: a.pkl: there is no case 'x' in it; it has none"]);
+    assert_reads!(error(&["diff", "b.json", "b.json#x"]) => str!["error: b.json stands for several files or cases, but b.json#x for one; expected several on both sides (a directory, a glob, or a file with cases), or one on each"]);
 }

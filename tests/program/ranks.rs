@@ -247,8 +247,8 @@ fn what_cannot_be_paired_is_refused() {
     let folder = job();
     let diff = |before: &str, after: &str| refused(folder.path(), &["diff", before, after]);
     let error = diff("b", "a/rank0.pkl");
-    assert_reads!(error => str!["error: b stands for several files, but a/rank0.pkl is one file; expected a directory or a glob on both sides, or one file on each"]);
-    assert!(diff("-", "a/*.pkl").contains("but - is one file"));
+    assert_reads!(error => str!["error: b stands for several files or cases, but a/rank0.pkl for one; expected several on both sides (a directory, a glob, or a file with cases), or one on each"]);
+    assert!(diff("-", "a/*.pkl").contains("but - for one"));
     assert!(
         diff("b", "none").starts_with("error: none: no such file or directory; expected the snapshots of the ranks")
     );

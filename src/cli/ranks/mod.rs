@@ -39,7 +39,7 @@ pub(crate) fn sides(before: &Path, after: &Path) -> Result<Option<Sides<Vec<Foun
         (Some(before), Some(after)) => Ok(Some(Sides { before, after })),
         (found, _) => {
             let [folder, file] = if found.is_some() { [before, after] } else { [after, before] };
-            if file.as_os_str() != "-" && !file.exists() {
+            if file.as_os_str() != "-" && !input::exists(file) {
                 bail!(
                     "{}: no such file or directory; expected the snapshots of the ranks, as {} has",
                     file.display(),
@@ -47,8 +47,8 @@ pub(crate) fn sides(before: &Path, after: &Path) -> Result<Option<Sides<Vec<Foun
                 );
             }
             bail!(
-                "{} stands for several files, but {} is one file; expected a directory or a glob on both sides, or one \
-                 file on each",
+                "{} stands for several files or cases, but {} for one; expected several on both sides (a directory, a glob, \
+                 or a file with cases), or one on each",
                 folder.display(),
                 file.display()
             )

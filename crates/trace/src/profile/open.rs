@@ -1,10 +1,12 @@
 //! Opening snapshots and saved profiles.
 
 use std::io::{self, Read};
+use std::path::Path;
 
 use ptmem_snapshot::input::{self, Input, InputFormat, TooLarge};
 use ptmem_snapshot::snapshot::{self, Snapshot};
 
+use super::numbers::NumbersError;
 use super::{InputKind, Profile, ProfileError, ReadOptions, Source, measure, numbers, saved};
 
 /// An opened input.
@@ -68,6 +70,7 @@ fn open_unpacked(mut input: Input<'_>, path: &str, options: &ReadOptions) -> Res
     let source = Source { path: path.to_owned(), bytes: 0, kind: InputKind::Profile };
     let format = input.format;
     if format != InputFormat::JsonObject && format != InputFormat::Text {
+        refuse_case(options)?;
         let snapshot = open_snapshot(input, options)?;
         let kind = if snapshot.has_traces { InputKind::Snapshot } else { InputKind::Segments };
         return Ok(Opened::Snapshot(Box::new(snapshot), Source { kind, ..source }));
@@ -77,11 +80,29 @@ fn open_unpacked(mut input: Input<'_>, path: &str, options: &ReadOptions) -> Res
     let profile = if !cases.is_empty() {
         read_case(&cases, source, options.clone())?
     } else if format == InputFormat::Text {
-        return Err(snapshot::SnapshotError::NotAPickle(format).into());
+        return Err(not_figures(path, format));
     } else {
+        refuse_case(options)?;
         as_asked(saved::read(text, input.most_bytes(), source, options.clone())?)?
     };
     Ok(Opened::Profile(Box::new(profile)))
+}
+
+/// The error of a text that states no figures.
+fn not_figures(path: &str, format: InputFormat) -> ProfileError {
+    if Path::new(path).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv")) {
+        let why = "its first line names no figure; expected columns such as case,peak, with commas between them";
+        return NumbersError::Table(why.to_owned()).into();
+    }
+    snapshot::SnapshotError::NotAPickle(format).into()
+}
+
+/// Refuses the name of a case: a recording has no cases.
+fn refuse_case(options: &ReadOptions) -> Result<(), NumbersError> {
+    match &options.case {
+        Some(asked) => Err(NumbersError::no_case(asked, "none")),
+        None => Ok(()),
+    }
 }
 
 /// The profile of a case of an input that was read.

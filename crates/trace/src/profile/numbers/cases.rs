@@ -208,6 +208,9 @@ impl Cases {
 
     /// The names of cases, of which an error lists some.
     fn listed(&self) -> String {
+        if self.names().next().is_none() {
+            return "none".to_owned();
+        }
         let names: Vec<String> = self.all.keys().take(MOST_NAMES).map(|name| printable(cut(name, 64))).collect();
         names.join(", ") + if self.all.len() > MOST_NAMES { ", …" } else { "" }
     }
@@ -220,10 +223,7 @@ impl Cases {
         let case = match (options.case.as_deref(), self.all.first()) {
             (None, Some((_, only))) if self.all.len() == 1 => only,
             (None, _) => return Err(NumbersError::Several(self.listed())),
-            (Some(asked), _) => self
-                .all
-                .get(asked)
-                .ok_or_else(|| NumbersError::NoCase { asked: printable(cut(asked, 64)), known: self.listed() })?,
+            (Some(asked), _) => self.all.get(asked).ok_or_else(|| NumbersError::no_case(asked, self.listed()))?,
         };
         let mut diagnostics =
             self.run.as_ref().map(|run| remarks(run, &options.rules.known_guesses)).unwrap_or_default();

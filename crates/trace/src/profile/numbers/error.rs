@@ -1,5 +1,6 @@
 //! Why figures cannot be read.
 
+use ptmem_base::text::{cut, printable};
 use ptmem_base::units::Size;
 
 /// Maximum number of bytes of a table or a log.
@@ -77,4 +78,11 @@ pub enum NumbersError {
     /// A table that is not one.
     #[error("the table cannot be read: {0}")]
     Table(String),
+}
+
+impl NumbersError {
+    /// The error of a case that is not there.
+    pub(in crate::profile) fn no_case(asked: &str, known: impl Into<String>) -> Self {
+        Self::NoCase { asked: printable(cut(asked, 64)), known: known.into() }
+    }
 }
