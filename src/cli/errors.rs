@@ -29,7 +29,8 @@ fn of_cause(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     }
     Some(match cause.downcast_ref::<HeadroomError>()? {
         HeadroomError::UnknownMemory => "give --device-memory, such as 80GiB, or device-memory in ptmem.toml",
-        HeadroomError::TooLarge { .. } => "give less to --min-headroom",
+        HeadroomError::TooLarge { overhead: 0, .. } => "give less to --min-headroom",
+        HeadroomError::TooLarge { .. } => "give less to --min-headroom, or to device-overhead",
     })
 }
 

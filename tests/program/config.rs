@@ -383,4 +383,6 @@ fn headroom_needs_the_memory_of_the_device() {
     fs::write(folder.path().join("ptmem.toml"), "device-memory = \"310MiB\"\n").unwrap();
     let line = verdict(&check(&["--min-headroom", "8MiB"]));
     assert!(line.0 == 1 && line.1.starts_with("FAIL headroom is 4.00 MiB"), "{line:?}");
+    fs::write(folder.path().join("ptmem.toml"), "device-memory = \"400MiB\"\ndevice-overhead = \"500MiB\"\n").unwrap();
+    assert_reads!(text(&check(&["--min-headroom", "1MiB"]).stderr) => str!["error: a minimum headroom of 1.00 MiB cannot be left on a device with 400.00 MiB, of which 500.00 MiB are overhead; give less to --min-headroom, or to device-overhead"]);
 }

@@ -13,13 +13,22 @@ pub enum HeadroomError {
     #[error("a minimum headroom needs the memory of the device")]
     UnknownMemory,
     /// No program can leave that much.
-    #[error("a minimum headroom of {} cannot be left on a device with {}", Size(*least), Size(*memory))]
+    #[error(
+        "a minimum headroom of {} cannot be left on a device with {}{}", Size(*least), Size(*memory), less(*overhead)
+    )]
     TooLarge {
         /// Bytes that must be left free.
         least: u64,
-        /// Bytes of the device that PyTorch can have.
+        /// Bytes of the device.
         memory: u64,
+        /// Bytes of it that PyTorch cannot have.
+        overhead: u64,
     },
+}
+
+/// The overhead of a device, in words.
+fn less(overhead: u64) -> String {
+    if overhead > 0 { format!(", of which {} are overhead", Size(overhead)) } else { String::new() }
 }
 
 /// The limits of a gate, each only where it was set.
@@ -85,9 +94,9 @@ impl Limits {
 
     fn headroom(&self, least: u64) -> Result<Headroom, HeadroomError> {
         let memory = self.memory().ok_or(HeadroomError::UnknownMemory)?;
-        let usable = memory.bytes.saturating_sub(memory.overhead.unwrap_or(0));
-        if least >= usable {
-            return Err(HeadroomError::TooLarge { least, memory: usable });
+        let overhead = memory.overhead.unwrap_or(0);
+        if least >= memory.bytes.saturating_sub(overhead) {
+            return Err(HeadroomError::TooLarge { least, memory: memory.bytes, overhead });
         }
         Ok(Headroom { memory, least })
     }
