@@ -273,20 +273,37 @@ fn mistakes_end_with_what_to_do() {
     let history = History::new();
     for (arguments, words) in [
         (&["main..main~3", "--max-growth", "5%"][..], "give the older commit first"),
+        (&["main..main", "--max-growth", "5%"], "give an older commit first"),
         (&["nonsense", "--max-growth", "5%"], "nonsense: is neither a range nor a snapshot"),
-        (&["main~7..main"], "expected one, such as --max-growth 5%"),
         (&["main~2..main", "--max-growth", "5%"], "cannot be recorded: the command failed with exit code 7: no module"),
         (
             &["main~2..main", "--max-growth", "5%"],
             "make it run with 'ptmem simulate', or give another end of the range",
         ),
         (&["six==1.17..1.16", "--max-growth", "5%"], "expected a package and two of its releases, the older first"),
-        (&["main~7..main", "--gpu", "a1000"], "did you mean 'a100'?; 'ptmem simulate --gpu list' prints all"),
+        (
+            &["main~7..main", "--max-growth", "5%", "--gpu", "a1000"],
+            "did you mean 'a100'?; 'ptmem simulate --gpu list' prints all",
+        ),
     ] {
         let output = history.run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
     }
+}
+
+#[test]
+fn nothing_is_recorded_without_limits_or_a_place_for_the_report() {
+    let history = History::new();
+    for (arguments, words) in [
+        (&["main~7..main"][..], "expected one, such as --max-growth 5%"),
+        (&["main~7..main", "--max-growth", "5%", "--export", "json=/none/a.json"], "there is no folder /none"),
+    ] {
+        let output = history.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+        assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
+    }
+    assert!(!history.runs().exists());
 }
 
 /// Each commit grows within the limits, and together they exceed them: the report says so, in any format.

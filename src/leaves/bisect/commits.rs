@@ -66,7 +66,10 @@ impl Commits {
         let [good, bad] = [good, bad].map(|name| commit(&root, if name.is_empty() { "HEAD" } else { name }));
         let commits = Self { root, below, good: good?, bad: bad? };
         let ends = [&*commits.good.hash, &*commits.bad.hash];
-        if commits.run(&["merge-base", "--is-ancestor", ends[0], ends[1]]).is_err() || ends[0] == ends[1] {
+        if ends[0] == ends[1] {
+            bail!("{range}: both ends are {}; give an older commit first", commits.good);
+        }
+        if commits.run(&["merge-base", "--is-ancestor", ends[0], ends[1]]).is_err() {
             bail!("{range}: {} is not an ancestor of {}; give the older commit first", commits.good, commits.bad);
         }
         Ok(commits)

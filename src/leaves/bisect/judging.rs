@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Error, Result, anyhow, bail};
 use ptmem::diagnostic::{Code, Diagnostic};
-use ptmem::verdict::{Gate, Level, Verdict};
+use ptmem::verdict::{Gate, Level, Limits, Verdict};
 
 use super::arguments::BisectArguments;
 use crate::cli::config::{self, Loaded};
@@ -15,6 +15,9 @@ use crate::cli::output::Output;
 use crate::cli::place::StartFolder;
 use crate::cli::recorder::Failure;
 use crate::cli::report::report_options;
+
+/// The error of a search without limits.
+const NO_LIMIT: &str = "no limit is given, here or in ptmem.toml; expected one, such as --max-growth 5%";
 
 /// How two recordings are compared, judged and reported.
 pub(super) struct Judging<'a> {
@@ -39,11 +42,20 @@ impl<'a> Judging<'a> {
         Self { loaded: Loaded::default(), ..self }
     }
 
+    fn limits(&self) -> Limits {
+        let BisectArguments { limits, trust, .. } = self.arguments;
+        limits.limits(trust.strict).over(&self.loaded.config.limits)
+    }
+
+    /// Refuses a search without limits, which has no answer.
+    pub(super) fn require_limits(&self) -> Result<()> {
+        if self.loaded.thresholds(&self.limits())?.limits_anything() { Ok(()) } else { bail!(NO_LIMIT) }
+    }
+
     pub(super) fn compare(&self, before: &Path, after: &Path) -> Result<Gate> {
-        let BisectArguments { limits, trust, stacks, view, .. } = self.arguments;
+        let BisectArguments { stacks, view, .. } = self.arguments;
         let config = &self.loaded.config;
-        let limits = limits.limits(trust.strict).over(&config.limits);
-        let pair = Pair::new(None, before.to_owned(), after.to_owned(), &limits, &self.loaded)?;
+        let pair = Pair::new(None, before.to_owned(), after.to_owned(), &self.limits(), &self.loaded)?;
         let git = self.git.as_deref();
         let place = &self.place;
         compare_all(&[pair], &Request { place, config, stacks, view, formats: &[], phases: false, git, update: false })
@@ -66,7 +78,7 @@ impl<'a> Judging<'a> {
 /// limits, or where it exceeds absolute ones.
 pub(super) fn check_good(itself: &Gate, good: &str) -> Result<()> {
     if !itself.is_gated() {
-        bail!("no limit is given, here or in ptmem.toml; expected one, such as --max-growth 5%");
+        bail!(NO_LIMIT);
     }
     if itself.verdict() == Verdict::Regression {
         let sentence = itself.headline().sentence;

@@ -71,6 +71,8 @@ pub(super) fn run(arguments: &BisectArguments, output: &Output) -> Result<ExitCo
     }
     let program = Program { command: &record.command, method: &record.method };
     let mut judging = Judging::here(arguments)?;
+    judging.require_limits()?;
+    output::check_exports(&arguments.view.export, arguments.config.file().into_iter())?;
     if let Some((package, versions)) = releases {
         let releases = Releases::of(package.trim(), versions, python_of(&record.command))?;
         let recorder = Recorder::of_command(record, &package, &own_files())?;
