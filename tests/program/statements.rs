@@ -177,6 +177,7 @@ fn the_change_that_explains_most_of_a_growth_comes_first() {
 fn a_figure_that_reads_like_its_limit_says_by_how_much_it_is_beyond() {
     let judge = |arguments: &[&str]| judged(verdict(&ptmem(&fixtures::folder(), arguments)));
     assert_reads!(judge(&["leak", "drip.pkl", "--max-leak", "4095B"]) => str!["1: FAIL train_step (train.py:32) aten::stack leaks 4.00 KiB per step, in 18 of 18 steps, allowed 4.00 KiB per step, 1 B too much"]);
+    assert_reads!(judge(&["diff", "before.pkl", "after.pkl", "--max-growth", "19.2%"]) => str!["1: FAIL peak grew 53.80 MiB (+19.2 %), allowed 19.2 %, 14.44 KiB too much, most by attention (model.py:40) aten::_softmax (+53.74 MiB)"]);
     let headroom = ["check", "after.pkl", "--device-memory", "400MiB", "--min-headroom", "27262977B"];
     assert_reads!(judge(&headroom) => str!["1: FAIL headroom is 26.00 MiB: 374.00 MiB of 400.00 MiB reserved at the peak, overhead unknown, at least 26.00 MiB must be left, 1 B too little"]);
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ptmem_base::text::{count, shorten};
-use ptmem_base::units::Size;
+use ptmem_base::units::{Size, format_percent};
 
 use super::change::{change, improved, saturated};
 use super::{Check, CheckedFigures, GrownMost, Judgement, Level, LimitKind, Outcome, Verdict};
@@ -199,11 +199,14 @@ impl Judgement {
 fn beyond(check: &Check) -> Option<String> {
     let measured = check.measured()?.unsigned_abs();
     let allowed = check.limit.allowed.filter(|_| check.outcome == Outcome::Exceeded)?;
-    let reads_the_same = Size(saturated(measured)).to_string() == Size(saturated(allowed)).to_string();
+    let CheckedFigures { before, delta, .. } = check.figures;
+    let percent = delta.zip(before).and_then(|(delta, before)| format_percent(delta.abs(), before));
+    let reads_the_same = Size(saturated(measured)).to_string() == Size(saturated(allowed)).to_string()
+        || percent.is_some_and(|percent| percent.trim_start_matches('+') == check.limit.text.trim_start_matches('±'));
     // Headroom is what is left of the memory.
     let direction = if check.kind() == LimitKind::Headroom { "too little" } else { "too much" };
     let beyond = measured.checked_sub(allowed).filter(|bytes| *bytes > 0 && reads_the_same)?;
-    Some(format!(", {beyond} B {direction}"))
+    Some(format!(", {} {direction}", Size(saturated(beyond))))
 }
 
 /// All that a check without a subject of its own is about.
