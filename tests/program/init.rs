@@ -140,6 +140,12 @@ fn without_a_program_there_is_a_script_to_fill_in() {
         assert!(told.contains(part), "{part}: {told}");
     }
     assert!(read(place.path(), "record_memory.py").contains("\nfrom lib import REPLACE_ME\n"));
+    // Nobody has filled it in yet.
+    let again = init(place.path(), &[]);
+    assert!(
+        again.contains("  no program that a gate") && again.contains(", fill in what says REPLACE_ME\n"),
+        "{again}"
+    );
     // A script that somebody has filled in is kept; no package is guessed among several.
     let several = [&files[..], &[("other/__init__.py", "")]].concat();
     let place = repository(&several);

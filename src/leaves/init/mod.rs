@@ -122,6 +122,7 @@ struct RepositoryProposal<'a> {
 impl<'a> RepositoryProposal<'a> {
     fn of(root: &'a Path, python: Option<&Interpreter>) -> Result<Self> {
         let mut programs = programs::find(root);
+        programs.retain(|program| program.path != SCRIPT || !is_unfilled(root));
         if let Some(python) = python {
             attempt::all(python, root, &mut programs, MOST)?;
         }
@@ -183,7 +184,7 @@ impl<'a> RepositoryProposal<'a> {
 
     fn next_steps(&self, is_on_gitlab: bool) -> String {
         let replace = format!("  in {SCRIPT}, fill in what says REPLACE_ME\n");
-        let replace = if self.needs_script { replace } else { String::new() };
+        let replace = if is_unfilled(self.root) { replace } else { String::new() };
         let workflow = match (is_on_gitlab, WORKFLOW_TEXT.contains("OWNER/")) {
             (true, _) => "  copy the jobs of docs/examples/gitlab.yml of ptmem\n".to_owned(),
             (false, true) => format!("  in {WORKFLOW}, replace OWNER by the owner of the Action\n"),
@@ -191,6 +192,11 @@ impl<'a> RepositoryProposal<'a> {
         };
         format!("\nNext:\n{replace}  try it: ptmem gate\n{workflow}  commit these files and merge them\n")
     }
+}
+
+/// Whether the script to fill in is there as it was written.
+fn is_unfilled(root: &Path) -> bool {
+    fs::read_to_string(root.join(SCRIPT)).is_ok_and(|text| text.contains("REPLACE_ME"))
 }
 
 /// The table of a gate, without entries that are empty.
