@@ -3,14 +3,21 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 
 use super::args::Arguments;
 use super::output::Output;
 
 pub(super) fn completions(shell: clap_complete::Shell, output: &Output) -> Result<ExitCode> {
+    let all = Arguments::command();
+    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let arguments = all.get_arguments().cloned();
+    let mut shown = Command::new("ptmem").version(env!("CARGO_PKG_VERSION")).args(arguments).subcommands(shown);
+    if let Some(about) = all.get_long_about() {
+        shown = shown.long_about(about.clone());
+    }
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "ptmem", &mut script);
+    clap_complete::generate(shell, &mut shown, "ptmem", &mut script);
     output.print(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }

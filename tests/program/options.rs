@@ -117,6 +117,12 @@ fn every_command_is_tried() {
     assert!(untried.is_empty() || cfg!(not(feature = "simulate")), "{untried:?}");
 }
 
+#[test]
+fn completions_offer_no_hidden_command() {
+    let script = text(&ptmem(Path::new("."), &["completions", "bash"]).stdout);
+    assert!(script.contains("simulate") && script.contains("--version") && !script.contains("stand-ins"), "{script}");
+}
+
 /// The options that the help of a command lists.
 fn options(folder: &Path, command: &str) -> Vec<String> {
     let help = text(&ptmem(folder, &[command, "--help"]).stdout);
