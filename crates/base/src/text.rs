@@ -114,7 +114,7 @@ const MOST_NAMES: usize = 1_000;
 pub fn nearest<'n>(pattern: &str, noun: &str, names: impl Iterator<Item = &'n str>) -> String {
     let literal: String = pattern.chars().filter(|c| !"*?[]{}".contains(*c)).collect();
     let mut seen = HashSet::new();
-    let names = names.filter(|name| seen.insert(*name)).take(MOST_NAMES);
+    let names = names.filter(|name| !name.is_empty() && seen.insert(*name)).take(MOST_NAMES);
     let mut near: Vec<(usize, &str)> = names.map(|name| (distance_within(&literal, name), name)).collect();
     near.sort_by_key(|(distance, _)| *distance);
     let quoted: Vec<String> = near.iter().take(3).map(|(_, name)| format!("'{name}'")).collect();
@@ -200,7 +200,7 @@ mod tests {
             nearest("*atention*", "stack", names.into_iter()),
             "; the nearest stacks are 'attention (model.py:7)', 'attend (net.py:1)' and 'mlp (model.py:9)'"
         );
-        assert_eq!(nearest("y", "phase", ["x"].into_iter()), "; the nearest phase is 'x'");
+        assert_eq!(nearest("y", "phase", ["", "x"].into_iter()), "; the nearest phase is 'x'");
         assert_eq!(nearest("y", "phase", std::iter::empty()), "");
     }
 
