@@ -165,7 +165,8 @@ class Gate:
         options = [*self.options, "--min-growth", "1B"]
         found = _commands.find_leaks(ends, max_leak=limits.max_leak, skip=1, strict=limits.strict, options=options)
         self._property("leaked_per_run", round(sum(leak.bytes_per_step for leak in found.leaks)))
-        return self._failure(found, f"\n\nthe test ran {limits.rounds} times")
+        hint = f"the test ran {limits.rounds} times; Python's garbage collector ran before each dump but the first"
+        return self._failure(found, f"\n\n{hint}")
 
     def _failure(self, result: Judged, hint: str) -> list[str]:
         before = dict(self.item.user_properties).get("gpu_memory.verdict", "pass")
