@@ -113,11 +113,11 @@ fn a_missing_rank_is_never_a_pass() {
     let folder = job();
     fs::remove_file(folder.path().join("a/rank2.pkl")).unwrap();
     let diff = |more: &[&str]| ptmem(folder.path(), &[&["diff", "b", "a"], more].concat());
-    let missing = "INCONCLUSIVE ranks: rank 2 is missing in the after";
+    let missing = "INCONCLUSIVE rank 2 is missing in the after";
     for more in [&["--max-growth", "500%"][..], &[], &["--max", "peak=1GiB"]] {
         assert_eq!(verdict(&diff(more)), (3, missing.to_owned()), "{more:?}");
     }
-    assert_reads!(judged(verdict(&diff(&["--max-growth", "60%"]))) => str!["1: FAIL rank 3: peak grew 25.25 MiB (+464.8 %), allowed 60 %, most by dispatch (model.py:133) aten::new_empty (+24.00 MiB); ranks: rank 2 is missing in the after"]);
+    assert_reads!(judged(verdict(&diff(&["--max-growth", "60%"]))) => str!["1: FAIL rank 3: peak grew 25.25 MiB (+464.8 %), allowed 60 %, most by dispatch (model.py:133) aten::new_empty (+24.00 MiB); rank 2 is missing in the after"]);
     let report = json_of(folder.path(), &["diff", "b", "a"]);
     assert_eq!(
         report["ranks"][0]["missing"],
@@ -386,8 +386,8 @@ fn the_imbalance_of_a_side_is_of_all_its_ranks() {
     }
     let diff = |limit: [&str; 2]| judged(verdict(&ptmem(place, &[&["diff", "b", "a"], &limit[..]].concat())));
     assert_reads!(diff(["--max", "imbalance=22MiB"]) => str!["1: FAIL imbalance is 22.50 MiB, allowed 22.00 MiB (rank 3 peaks at 30.68 MiB, the median of the ranks is 8.18 MiB)"]);
-    assert_reads!(diff(["--max", "imbalance=23MiB"]) => str!["3: INCONCLUSIVE ranks: ranks 1, 2 are missing in the before"]);
-    assert_reads!(diff(["--max-growth", "imbalance=22MiB"]) => str!["3: INCONCLUSIVE ranks: ranks 1, 2 are missing in the before"]);
+    assert_reads!(diff(["--max", "imbalance=23MiB"]) => str!["3: INCONCLUSIVE ranks 1, 2 are missing in the before"]);
+    assert_reads!(diff(["--max-growth", "imbalance=22MiB"]) => str!["3: INCONCLUSIVE ranks 1, 2 are missing in the before"]);
 }
 
 #[test]

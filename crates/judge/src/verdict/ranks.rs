@@ -337,7 +337,7 @@ mod tests {
         let two = [peak("rank 0", Some(1), Some(1)), peak("rank 1", Some(1), Some(1))];
         let Ranks { judgement, imbalance, .. } = judged(&two, vec![missing], &Thresholds::default());
         assert_eq!((judgement.verdict, imbalance.after), (Verdict::Inconclusive, None));
-        assert_eq!(judgement.headline().to_string(), "INCONCLUSIVE ranks: rank 2 is missing in the after");
+        assert_eq!(judgement.headline().to_string(), "INCONCLUSIVE rank 2 is missing in the after");
     }
 
     #[test]

@@ -157,7 +157,8 @@ impl Judgement {
         let subject = format!("{device}{}", check.subject());
         if check.outcome == Outcome::Inconclusive {
             let reason = check.reason.as_deref().unwrap_or("cannot be compared");
-            return format!("{subject}: {reason}");
+            // Ranks, or cases, that are missing are named by the reason.
+            return if check.kind() == LimitKind::Ranks { reason.to_owned() } else { format!("{subject}: {reason}") };
         }
         if let Some(words) = &check.figures.words {
             // Some words state the limit themselves.
