@@ -86,7 +86,10 @@ impl Judgement {
         match others.len() as u64 {
             0 => sentence,
             number => {
-                format!("{sentence}; {} down to the same edit:", count(number, "more check is put", "more checks are put"))
+                format!(
+                    "{sentence}; {} down to the same edit:",
+                    count(number, "more check is put", "more checks are put")
+                )
             }
         }
     }
