@@ -586,6 +586,24 @@ fn growth_that_no_stack_shows_is_told() {
     assert!(!told(&steps(12, |program, _| program.alloc("leak", "train:30", 2048)).search(&LeakOptions::default())));
 }
 
+/// A limit on leaks allows nothing that grows beside them.
+#[test]
+fn growth_beside_an_allowed_leak_is_not_decided() {
+    let program = steps(12, |program, step| {
+        program.alloc("leak", "train:30", 2048);
+        program.alloc(format!("buffer {step}"), "append:30", 8192 * (step as u64 + 1));
+        if step > 0 {
+            program.free(&format!("buffer {}", step - 1));
+        }
+    });
+    let search = program.search(&LeakOptions::default());
+    let line = |limit: u64| judge_leaks(&search, limit, false).headline().to_string();
+    assert_reads!(line(2048) => str!["INCONCLUSIVE leak: allocated bytes grow beside what leaks; the stack that grew most is append (job.py:30)"]);
+    assert_reads!(line(2047) => str!["FAIL train (job.py:30) leaks 2.00 KiB per step, in 10 of 10 steps, allowed 2.00 KiB per step, 1 B too much"]);
+    let told = search.diagnostics.iter().find(|found| found.code.name() == "allocated-grows").unwrap();
+    assert_reads!(told.message => str!["allocated bytes grow by 7.78 KiB per step beside what leaks: a buffer may be replaced by a larger one each time, or memory may grow in too few steps to count. A series of snapshots shows what grows"]);
+}
+
 /// Models are kept once per run of three batches: in a third of the steps.
 #[test]
 fn what_is_kept_once_in_several_steps_is_found() {

@@ -16,8 +16,18 @@ fn kept(step: u64) -> u64 {
     A + 100 * MIB + step * 2 * MIB
 }
 
+/// The place and size of a buffer that each step replaces by a larger one.
+fn buffer(step: u64) -> (u64, u64) {
+    (kept(STEPS) + step * (step + 1) / 2 * MIB / 2, (step + 1) * MIB / 2)
+}
+
 /// Steps that keep a block each. After some of them, all blocks so far are freed, one of them in the program.
 fn steps(freeing: &[u64]) -> Value {
+    steps_beside(freeing, false)
+}
+
+/// The same steps, also with the growing buffer.
+fn steps_beside(freeing: &[u64], has_buffer: bool) -> Value {
     let mut events = vec![event("segment_alloc", A, 200 * MIB)];
     let mut held = Vec::new();
     for step in 0..STEPS {
@@ -30,10 +40,20 @@ fn steps(freeing: &[u64]) -> Value {
         if freeing.contains(&step) {
             events.extend(held.drain(..).flat_map(|place| free(place, 2 * MIB)));
         }
+        if has_buffer {
+            let (place, size) = buffer(step);
+            events.push(event("alloc", place, size).with("frames", frames("append")));
+            let before = step.checked_sub(1).map(buffer);
+            events.extend(before.into_iter().flat_map(|(place, size)| free(place, size)));
+        }
     }
     let blocks: Vec<(u64, bool)> = (0..STEPS).map(|step| (2 * MIB, held.contains(&kept(step)))).collect();
-    let rest = 100 * MIB - STEPS * 2 * MIB;
-    snapshot(vec![segment(A, &[&[(100 * MIB, false)], &*blocks, &[(rest, false)]].concat())], events)
+    let kept_until = kept(STEPS) - A;
+    let (place, size) = buffer(STEPS - 1);
+    let (place, size) = if has_buffer { (place - A, size) } else { (kept_until, 0) };
+    let mut rest = vec![(place - kept_until, false), (size, true), (200 * MIB - place - size, false)];
+    rest.retain(|(size, _)| *size > 0);
+    snapshot(vec![segment(A, &[&[(100 * MIB, false)], &*blocks, &rest].concat())], events)
 }
 
 /// Numbers of frees before and after runs of the collector, blocks that it freed after the dump, and frees until then.
@@ -75,6 +95,19 @@ fn what_came_back_after_the_dump_is_a_finding_of_its_own() {
     let saved = ptmem(folder.path(), &["profile", "run.pkl", "-o", "run.ptmem.json"]);
     assert!(saved.status.success(), "{}", text(&saved.stderr));
     assert_eq!(verdict(&ptmem(folder.path(), &["leak", "run.ptmem.json"])).0, 0);
+}
+
+/// The limit on cycles allows nothing that grows beside them.
+#[test]
+fn growth_beside_cycles_is_not_decided() {
+    let folder = tempfile::tempdir().unwrap();
+    let all: Vec<u64> = (0..STEPS).map(kept).collect();
+    let collected: Collected<'_> = (&[], &all, 5 * STEPS - 1);
+    let report = leaks(folder.path(), steps_beside(&[], true), Some(collected));
+    assert_eq!(verdict_and_metric(&report), ["inconclusive", "cycles"], "{report:#}");
+    let (exit, line) = verdict(&ptmem(folder.path(), &["leak", "run.pkl"]));
+    assert_eq!(exit, 3);
+    assert_reads!(line => str!["INCONCLUSIVE leak: allocated bytes grow beside what reference cycles hold; the stack that grew most is append (train.py:7)"]);
 }
 
 #[test]

@@ -124,7 +124,7 @@ pub struct DeviceLeaks {
     pub unclear: Option<UnclearLeaks>,
     /// Requests that failed for lack of memory, unless that is allowed.
     pub failure: Option<FailedRequests>,
-    /// The label of the stack whose memory grows most over the steps that count, where no stack leaks.
+    /// The label of the stack whose memory grows most over the steps that count, of those that do not leak.
     pub grows_most: Option<String>,
     /// True if many sizes grow from step to step, and nothing else does: a step ends with larger tensors of its own.
     pub sizes_grow: bool,
@@ -148,6 +148,13 @@ impl DeviceLeaks {
     /// Leaks of one metric, the fastest first.
     pub fn leaks_of(&self, metric: LeakMetric) -> impl Iterator<Item = &Leak> {
         self.leaks.iter().filter(move |leak| leak.metric == metric)
+    }
+
+    /// The part of the growth of allocated bytes that has an explanation, in words.
+    #[must_use]
+    pub fn explained(&self) -> Option<&'static str> {
+        let words = [(LeakMetric::Allocated, "what leaks"), (LeakMetric::Cycles, "what reference cycles hold")];
+        words.into_iter().find(|(metric, _)| self.leaks_of(*metric).next().is_some()).map(|(_, words)| words)
     }
 
     /// Leaks of one metric in groups, the fastest first: those that gain blocks in the same steps, and always in the same

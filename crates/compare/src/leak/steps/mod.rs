@@ -142,11 +142,13 @@ impl DeviceSteps<'_> {
         let leaks = usable.and_then(|()| self.leaks(left));
         drop(blocks);
         match leaks.and_then(|leaks| self.require_no_guess(&leaks).map(|()| leaks)) {
-            Ok(leaks) if leaks.is_empty() => {
-                found.grows_most = self.grows_most();
-                found.sizes_grow = self.steps.sizes_rise(&self.course(), self.grouper.code()) && !self.keeps_more();
+            Ok(leaks) => {
+                found.grows_most = self.grows_most(&leaks);
+                if !leaks.iter().any(|leak| leak.metric == LeakMetric::Allocated) {
+                    found.sizes_grow = self.steps.sizes_rise(&self.course(), self.grouper.code()) && !self.keeps_more();
+                }
+                found.leaks = leaks;
             }
-            Ok(leaks) => found.leaks = leaks,
             Err(unclear) => found.unclear = Some(unclear),
         }
         found
@@ -254,8 +256,8 @@ impl DeviceSteps<'_> {
     }
 
     /// The label of the stack that holds more at the end of the last step that counts than at that of the first: the
-    /// one that gained most.
-    fn grows_most(&self) -> Option<String> {
+    /// one that gained most of those that do not leak.
+    fn grows_most(&self, leaks: &[Leak]) -> Option<String> {
         let first = self.steps.steps.get(self.judged.from + 1)?.from;
         let last = self.steps.steps.get(self.judged.last)?.from;
         let [first, last] = [first, last].map(|at| self.device.trace.blocks_at(at));
@@ -267,6 +269,7 @@ impl DeviceSteps<'_> {
                 *groups.entry(key).or_default().entry(label).or_default() += gain;
             }
         }
+        leaks.iter().for_each(|leak| _ = groups.remove(&Key(leak.key.clone())));
         let gained = groups.into_values().map(|labels| (labels.values().sum::<i128>(), labels));
         let (_, labels) = gained.max_by_key(|(gain, _)| *gain).filter(|(gain, _)| *gain > 0)?;
         labels.into_iter().rev().max_by_key(|(_, gain)| *gain).map(|(label, _)| label)

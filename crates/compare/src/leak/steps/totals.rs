@@ -49,8 +49,10 @@ impl DeviceLeaks {
             return None;
         }
         let step = self.noun(Mode::Steps);
+        let explained =
+            self.explained().map_or(", but no stack leaks".to_owned(), |explained| format!(" beside {explained}"));
         let message = format!(
-            "allocated bytes grow by {} per {step}, but no stack leaks: a buffer may be replaced by a larger \
+            "allocated bytes grow by {} per {step}{explained}: a buffer may be replaced by a larger \
              one each time, or memory may grow in too few {step}s to count. A series of snapshots shows what grows",
             Size(u64::try_from(rounded(rest, (held.len() - 1).max(1))).unwrap_or_default()),
         );
