@@ -230,9 +230,9 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<ProcessSnapshots>> {
 fn search_steps(path: &Path, options: &LeakOptions) -> Result<Search> {
     let profile = input::profile(path, &options.reading())?;
     let found = leak::search(&profile, options);
-    // A saved profile without usable steps is the first of a series.
+    // A saved profile without usable steps is the first of a series, unless the user asks for steps.
     let is_unclear = found.devices.iter().all(|device| device.unclear.is_some());
-    if profile.recorded.is_some() && is_unclear {
+    if profile.recorded.is_some() && is_unclear && matches!(options.steps, WantedSteps::Any) {
         return Ok(leak::over(vec![profile], &[], options));
     }
     Ok(found)

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::fixtures;
-use crate::support::tool::{ptmem, text};
+use crate::support::tool::{ptmem, text, verdict};
 
 /// The leaking series, under other names in the order of its steps.
 fn named(names: [&str; 3]) -> TempDir {
@@ -73,6 +73,21 @@ fn figures_among_snapshots_count_if_they_are_named() {
 }
 
 /// A date behind a word for a process is not a rank, of which each would have one snapshot.
+/// A saved profile without usable steps begins a series, but not if steps are asked for.
+#[test]
+fn steps_that_are_asked_for_are_looked_for_in_a_saved_profile() {
+    let place = tempfile::tempdir().unwrap();
+    fs::copy(fixtures::folder().join("leak.pkl"), place.path().join("leak.pkl")).unwrap();
+    let saved = ptmem(place.path(), &["profile", "leak.pkl", "-o", "leak.ptmem.json"]);
+    assert!(saved.status.success(), "{}", text(&saved.stderr));
+    for options in [["--step", "nosuch"], ["--windows", "3"]] {
+        let [expected, found] = ["leak.pkl", "leak.ptmem.json"]
+            .map(|file| verdict(&ptmem(place.path(), &[&["leak", file], &options[..]].concat())));
+        assert_eq!(expected.0, 3, "{options:?}: {}", expected.1);
+        assert_eq!(found, expected, "{options:?}");
+    }
+}
+
 #[test]
 fn dates_are_not_ranks() {
     for names in [
