@@ -7,7 +7,8 @@ use std::process::Output;
 use assert_cmd::Command;
 use tempfile::TempDir;
 
-use crate::support::tool::{judged, verdict_line};
+use crate::support::history::{A, MIB, event, file, frames, free, segment};
+use crate::support::tool::{judged, verdict, verdict_line};
 
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -182,6 +183,61 @@ fn the_stored_before_only_falls_unless_a_reason_is_given() {
     assert_eq!(now, raised);
     // The reason stays when figures fall again.
     assert!(update("before.pkl", "", &[]).1.contains("larger"));
+}
+
+/// A program whose evaluation needs this many MiB, less than its steps do.
+fn evaluating(mib: u64) -> Vec<u8> {
+    let needing = |function: &str, size: u64| {
+        let alloc = event("alloc", A, size).with("frames", frames(function));
+        [vec![alloc], free(A, size).to_vec()].concat()
+    };
+    let events =
+        [vec![event("segment_alloc", A, 200 * MIB)], needing("step", 200 * MIB), needing("evaluate", mib * MIB)];
+    file(vec![segment(A, &[(200 * MIB, false)])], events.concat())
+}
+
+#[test]
+fn a_stack_that_rises_below_the_peak_is_recorded() {
+    let folder = folder();
+    for (name, mib) in [("low.pkl", 30), ("high.pkl", 150)] {
+        fs::write(folder.path().join(name), evaluating(mib)).unwrap();
+    }
+    succeeds(folder.path(), &["profile", "low.pkl", "-o", "base.json"]);
+    gate(folder.path(), "base.json", "high.pkl", "max-growth = { stack-highest = \"1MiB\" }");
+    assert_reads!(judged(verdict(&run(folder.path(), &["gate"]))) => str!["1: FAIL the most held by stack evaluate (train.py:7) grew 120.00 MiB (+400.0 %), allowed 1.00 MiB"]);
+    let output = succeeds(folder.path(), &["gate", "stored", "--update", "--allow-raise", "why not"]);
+    assert_reads!(stderr(&output) => str!["note: base.json updated: device 0 the most held by stack evaluate (train.py:7) +120.00 MiB"]);
+    assert!(fs::read_to_string(folder.path().join("base.json")).unwrap().contains("\"reason\":\"why not\""));
+    succeeds(folder.path(), &["gate"]);
+    // Without a limit, it is a change of stacks.
+    gate(folder.path(), "base.json", "low.pkl", "");
+    let output = succeeds(folder.path(), &["gate", "stored", "--update"]);
+    assert_reads!(stderr(&output) => str!["note: base.json updated: only stacks changed"]);
+}
+
+#[test]
+fn what_a_server_states_is_recorded() {
+    let folder = folder();
+    let log = |tokens, weights| {
+        format!("INFO model.py] Model loading took {weights} GiB memory\nINFO: GPU KV cache size: {tokens} tokens\n")
+    };
+    let write = |name: &str, text: String| fs::write(folder.path().join(name), text).unwrap();
+    write("a.log", log("60,000", "3.0"));
+    let limits = "max-growth = { kv-cache-tokens = \"±5%\", weights = \"±1%\" }";
+    gate(folder.path(), "b.log", "a.log", limits);
+    let update = |more: &[&str]| {
+        write("b.log", log("100,000", "2.5"));
+        let output = run(folder.path(), &[&["gate", "stored", "--update"], more].concat());
+        judged((output.status.code().unwrap(), stderr(&output)))
+    };
+    assert_reads!(update(&[]) => str!["1: note: b.log stays as it is: the verdict is regression. To accept the growth: --allow-raise REASON"]);
+    assert_reads!(update(&["--allow-raise", "why not"]) => str!["0: note: b.log updated: kv-cache-tokens 100,000 tokens -> 60,000 tokens, weights 2.50 GiB -> 3.00 GiB"]);
+    succeeds(folder.path(), &["gate"]);
+    // More room and smaller weights are improvements.
+    write("a.log", log("120,000", "2.0"));
+    write("b.log", log("100,000", "2.5"));
+    assert_reads!(judged(verdict(&run(folder.path(), &["gate"]))) => str!["1: FAIL weights shrank from 2.50 GiB to 2.00 GiB (-20.0 %, line 1 of the output), allowed ±1 %: update the before; 1 more check fails"]);
+    assert_reads!(update(&[]) => str!["0: note: b.log updated: kv-cache-tokens 100,000 tokens -> 120,000 tokens, weights 2.50 GiB -> 2.00 GiB"]);
 }
 
 #[test]

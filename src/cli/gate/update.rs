@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use ptmem::diagnostic::{Code, Diagnostic};
-use ptmem::diff::PhaseRow;
+use ptmem::diff::{PhaseRow, Row};
 use ptmem::phase::PhaseSource;
-use ptmem::profile::{InputKind, Raise, saved};
+use ptmem::profile::{InputKind, Raise, Serving, saved};
 use ptmem::sides::Sides;
 use ptmem::units::{Delta, format_percent};
-use ptmem::verdict::{Check, Comparison, LimitKind, Verdict};
+use ptmem::verdict::{Check, Comparison, LimitKind, Outcome, Verdict};
 
 use super::super::output;
 use super::super::words::word;
@@ -21,10 +21,11 @@ use super::arguments::GateArguments;
 /// Figures of the after that are not those of the before, in words.
 #[derive(Default)]
 struct Changes {
+    /// Those that are better: lower, but for a capacity.
     lower: Vec<String>,
-    /// Those as well that are known on one side only.
+    /// Those that are worse, or known on one side only.
     higher: Vec<String>,
-    /// Bytes of the largest change.
+    /// The largest change: bytes, or tokens of a server.
     most: u128,
 }
 
@@ -37,31 +38,74 @@ impl Changes {
 
 fn changes(comparison: &Comparison) -> Changes {
     let mut changes = Changes::default();
-    let checks = &comparison.judgement.checks;
-    for device in &comparison.diff.devices {
-        for (metric, change) in device.metrics.iter().filter(|(_, change)| change.before != change.after) {
-            let name = format!("{} {}", device.name(), metric.name());
-            let delta = change.gained();
-            let percent = change.before.zip(delta).and_then(|(before, delta)| format_percent(delta, before));
-            let percent = percent.map(|percent| format!(" ({percent})")).unwrap_or_default();
-            let words = match delta {
-                Some(delta) => format!("{name} {}{percent}", Delta(delta)),
-                None => format!("{name} is known on one side only"),
-            };
-            changes.add(words, delta);
-        }
-        // Phases with a limit: of each the occurrence that rose most, and the one that fell most.
-        let mut most: BTreeMap<(&str, &str, bool), i128> = BTreeMap::new();
-        for (row, (figure, delta)) in device.phases.iter().flat_map(|row| limited(row, checks).map(move |of| (row, of)))
-        {
-            let found = most.entry((figure, &row.name, delta > 0)).or_default();
-            *found = if delta.abs() > found.abs() { delta } else { *found };
-        }
-        for ((figure, name, _), delta) in most.into_iter().filter(|(.., delta)| *delta != 0) {
-            changes.add(format!("{} {figure} {name} {}", device.name(), Delta(delta)), Some(delta));
+    changes.add_devices(comparison);
+    changes.add_serving(comparison);
+    changes.add_checked(&comparison.judgement.checks);
+    changes
+}
+
+impl Changes {
+    /// Adds the metrics of the devices, and their phases with a limit.
+    fn add_devices(&mut self, comparison: &Comparison) {
+        let checks = &comparison.judgement.checks;
+        for device in &comparison.diff.devices {
+            for (metric, change) in device.metrics.iter().filter(|(_, change)| change.before != change.after) {
+                let name = format!("{} {}", device.name(), metric.name());
+                let delta = change.gained();
+                let percent = change.before.zip(delta).and_then(|(before, delta)| format_percent(delta, before));
+                let percent = percent.map(|percent| format!(" ({percent})")).unwrap_or_default();
+                let words = match delta {
+                    Some(delta) => format!("{name} {}{percent}", Delta(delta)),
+                    None => format!("{name} is known on one side only"),
+                };
+                self.add(words, delta);
+            }
+            // Phases with a limit: of each the occurrence that rose most, and the one that fell most.
+            let mut most: BTreeMap<(&str, &str, bool), i128> = BTreeMap::new();
+            for (row, (figure, delta)) in
+                device.phases.iter().flat_map(|row| limited(row, checks).map(move |of| (row, of)))
+            {
+                let found = most.entry((figure, &row.name, delta > 0)).or_default();
+                *found = if delta.abs() > found.abs() { delta } else { *found };
+            }
+            for ((figure, name, _), delta) in most.into_iter().filter(|(.., delta)| *delta != 0) {
+                self.add(format!("{} {figure} {name} {}", device.name(), Delta(delta)), Some(delta));
+            }
         }
     }
-    changes
+
+    /// Adds what a server states.
+    fn add_serving(&mut self, comparison: &Comparison) {
+        for figure in Serving::ALL {
+            let sides = comparison.diff.profiles.map(|profile| profile.serving.get(&figure).map(|of| of.value));
+            if sides.before == sides.after {
+                continue;
+            }
+            let name = figure.name();
+            let Some(Sides { before, after }) = sides.both() else {
+                self.add(format!("{name} is known on one side only"), None);
+                continue;
+            };
+            let delta = i128::from(after) - i128::from(before);
+            let words = format!("{name} {} -> {}", figure.shown(before), figure.shown(after));
+            self.add(words, Some(if figure.is_capacity() { -delta } else { delta }));
+        }
+    }
+
+    /// Adds what else is beyond its limit, such as a stack, and memory outside of the allocator: no metric shows them.
+    fn add_checked(&mut self, checks: &[Check]) {
+        let growth = checks.iter().filter(|check| !check.limit.is_absolute && !check.is_of_phases());
+        for check in growth.filter(|check| !matches!(check.kind(), LimitKind::Metric(_) | LimitKind::Serving(_))) {
+            let is_listed = check.outcome == Outcome::Exceeded || check.kind() == LimitKind::Outside;
+            let Some(delta) = check.figures.delta.filter(|delta| is_listed && *delta != 0) else { continue };
+            let device = check.device.map(|device| format!("{device} ")).unwrap_or_default();
+            let words = format!("{device}{} {}", check.subject(), Delta(delta));
+            // Of two limits, one may only warn.
+            if !self.lower.contains(&words) && !self.higher.contains(&words) {
+                self.add(words, Some(delta));
+            }
+        }
+    }
 }
 
 /// The changes of the figures of a phase that checks are about, with their names.
@@ -188,11 +232,16 @@ impl UnmeasuredChanges {
         let devices = &comparison.diff.devices;
         let mut phases = devices.iter().flat_map(|device| &device.phases);
         Self {
-            stacks: devices.iter().flat_map(|device| &device.rows).any(|row| row.delta() != 0),
+            stacks: devices.iter().flat_map(|device| &device.rows).any(has_changed),
             // The file does not keep passes: they follow from the stacks that it lists.
             phases: phases.any(|row| row.source != PhaseSource::Pass && row.delta() != Some(0)),
         }
     }
+}
+
+/// Whether a stack holds another amount at the compared place, or its most at any moment is another one.
+fn has_changed(row: &Row) -> bool {
+    row.delta() != 0 || row.highest.both().is_some_and(|Sides { before, after }| before != after)
 }
 
 /// Requires that a stored before is a file, not a case of one.

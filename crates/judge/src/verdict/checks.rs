@@ -199,10 +199,17 @@ impl Check {
         self.kind().counter()
     }
 
-    /// Whether it exceeds a limit on both sides by shrinkage.
+    /// Whether it exceeds a limit on both sides by shrinkage, or a capacity by growth.
     #[must_use]
     pub fn is_improvement(&self) -> bool {
-        self.limit.is_two_sided && self.outcome == Outcome::Exceeded && self.figures.delta < Some(0)
+        self.limit.is_two_sided && self.outcome == Outcome::Exceeded && self.worsened() < Some(0)
+    }
+
+    /// By how much its figure became worse, negative where it became better: a capacity by shrinking, others by growth.
+    #[must_use]
+    pub fn worsened(&self) -> Option<i128> {
+        let delta = self.figures.delta?;
+        Some(if self.kind().is_capacity() { -delta } else { delta })
     }
 
     /// Whether it exceeds its limit, or would if the growth had the other sign.
@@ -291,7 +298,8 @@ impl Check {
     }
 
     /// The metric, or the stack, module or phase with all that its row sums.
-    pub(super) fn subject(&self) -> String {
+    #[must_use]
+    pub fn subject(&self) -> String {
         match &self.row {
             Some(CheckedRow { label, more, .. }) => format!("{} {label}{more}", self.noun()),
             None => self.of.name(),

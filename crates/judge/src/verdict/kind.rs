@@ -284,6 +284,11 @@ impl LimitKind {
         }
     }
 
+    /// Whether less of it is worse.
+    pub(super) fn is_capacity(self) -> bool {
+        matches!(self, Self::Serving(figure) if figure.is_capacity())
+    }
+
     /// The counter that its figures are of.
     pub(super) fn counter(self) -> Option<Measure> {
         self.row().counter

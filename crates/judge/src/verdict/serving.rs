@@ -28,12 +28,12 @@ impl Judge {
         };
         let [before, after] = [both.before.value, both.after.value];
         let delta = i128::from(after) - i128::from(before);
-        let loss = if figure.is_capacity() { -delta } else { delta };
-        check.limit.allowed = Some(growth.limit.allowed(before));
-        check.outcome = if growth.limit.holds(before, loss) { Outcome::Pass } else { Outcome::Exceeded };
         let words = Some(in_words(figure, both, delta));
         check.figures =
             CheckedFigures { before: Some(before), after: Some(after), delta: Some(delta), words, ..check.figures };
+        check.limit.allowed = Some(growth.limit.allowed(before));
+        let holds = check.worsened().is_none_or(|loss| growth.limit.holds(before, loss));
+        check.outcome = if holds { Outcome::Pass } else { Outcome::Exceeded };
         self.checks.push(check);
     }
 }

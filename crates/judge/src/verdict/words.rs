@@ -167,7 +167,7 @@ impl Judgement {
             let allowed = if tells_limit { format!(", allowed {}", check.limit.text) } else { String::new() };
             let is_compared = matches!(check.kind(), LimitKind::Leaks | LimitKind::Headroom);
             let beyond = beyond(check).filter(|_| is_compared).unwrap_or_default();
-            return format!("{device}{words}{allowed}{beyond}");
+            return format!("{device}{words}{allowed}{beyond}{}", to_do(check));
         }
         let mut text = match (check.limit.is_absolute, check.figures.after, check.figures.delta) {
             (true, Some(after), _) => {
@@ -186,14 +186,17 @@ impl Judgement {
             }
         };
         text.push_str(&beyond(check).unwrap_or_default());
-        if check.is_improvement() {
-            text.push_str(": update the before");
-        }
+        text.push_str(to_do(check));
         if let Some(reason) = &check.reason {
             text.push_str(&format!(" ({reason})"));
         }
         text
     }
+}
+
+/// The advice where a limit is exceeded by an improvement.
+fn to_do(check: &Check) -> &'static str {
+    if check.is_improvement() { ": update the before" } else { "" }
 }
 
 /// The bytes beyond the limit, where the figure and its limit read the same because they are rounded.
