@@ -225,6 +225,26 @@ fn a_pool_may_begin_to_grow_late() {
     assert_eq!((leak.since.as_deref(), leak.grew), (Some("night-12"), 7));
 }
 
+/// Blocks of 1 MiB that a night needs for a while and not at its end, in a pool that grows by 8 MiB with each night.
+fn pool_that_grows(needed: fn(u64) -> u64) -> Search {
+    let mut program = Program::default();
+    let profiles = (0..20_u64).map(|night| {
+        program.work();
+        (0..needed(night)).for_each(|block| program.alloc(format!("most {block}"), "train:30", 1 << 20));
+        (0..needed(night)).for_each(|block| program.free(&format!("most {block}")));
+        program.reserved = 4096 + 8 * night;
+        program.profile(&format!("night-{night:02}"))
+    });
+    series(profiles.collect::<Vec<_>>(), &LeakOptions::default())
+}
+
+#[test]
+fn a_pool_that_grows_with_the_peak_is_no_leak() {
+    let found = pool_that_grows(|night| 8 * night);
+    assert_eq!((found.leaks().count(), verdict(&found)), (0, Verdict::Pass), "{:#?}", found.devices);
+    assert_eq!(pool_that_grows(|_| 8).leaks().count(), 1);
+}
+
 /// A folder of saved profiles, one for each night.
 fn folder_of(name: &str, blocks: &[usize]) -> std::path::PathBuf {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

@@ -24,7 +24,7 @@ pub struct SeriesPoint {
     pub reserved: Option<u64>,
     /// Reserved bytes that are not active.
     pub fragmentation: Option<u64>,
-    /// The most active bytes within a step.
+    /// The most active bytes within a step, or within the recording of a snapshot.
     pub active_peak: Option<u64>,
 }
 

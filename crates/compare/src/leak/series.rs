@@ -94,7 +94,7 @@ impl DeviceSeries<'_> {
                 allocated: figures.allocated.end,
                 reserved: figures.reserved.end,
                 fragmentation: figures.fragmentation.end,
-                active_peak: None,
+                active_peak: figures.active.peak,
             });
         }
         let skip = self.options.skip.unwrap_or(0);
@@ -173,7 +173,9 @@ impl DeviceSeries<'_> {
             also: grown.into_iter().take(MOST_NAMES).map(|(_, label)| label).collect(),
             ..leak
         }));
-        leaks.extend(found.fragmentation(SeriesPoint::active, self.options));
+        // What a snapshot needed before its end is used. Without a history, the peak is not known.
+        let unneeded = found.fragmentation(|point| point.active_peak.or_else(|| point.active()), self.options);
+        leaks.extend(found.fragmentation(SeriesPoint::active, self.options).filter(|_| unneeded.is_some()));
         if leaks.is_empty() {
             let recent = found.leak(&others, Growing::TooSoon, self.options);
             diagnostics.extend(recent.map(|leak| too_soon(found.device, leak)));
