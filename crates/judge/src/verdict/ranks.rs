@@ -169,14 +169,19 @@ impl<'p> RankSpread<'p> {
         }
         let mut peaks: Vec<(u64, &str)> = Vec::with_capacity(ranks.len());
         let mut error = Some(0);
-        let paired = ranks.iter().flat_map(|rank| rank.peaks.iter().map(|sides| (rank.label, sides.of(side))));
-        let alone = missing.iter().flat_map(|of| of.peaks.0.iter().map(|known| (&*of.member.label, known)));
-        for (label, known) in paired.chain(alone) {
-            if known.is_cut && !allow_partial {
+        let paired =
+            ranks.iter().map(|rank| (rank.label, rank.peaks.iter().map(|sides| *sides.of(side)).collect::<Vec<_>>()));
+        let alone = missing.iter().map(|of| (&*of.member.label, of.peaks.0.clone()));
+        for (label, devices) in paired.chain(alone) {
+            if devices.iter().any(|known| known.is_cut) && !allow_partial {
                 return Err(format!("the {side} of {label} lacks a part that the other side records"));
             }
-            peaks.push((known.peak.ok_or_else(|| format!("{label} has no peak in the {side}"))?, label));
-            error = error.zip(known.error).map(|(one, other): (u64, u64)| one.max(other));
+            // The peak of a rank is that of its fullest device.
+            let known: Option<Vec<u64>> = devices.iter().map(|known| known.peak).collect();
+            let peak = known.and_then(|peaks| peaks.into_iter().max());
+            peaks.push((peak.ok_or_else(|| format!("{label} has no peak in the {side}"))?, label));
+            let errors = devices.iter().map(|known| known.error);
+            error = errors.fold(error, |one, other| Some(one?.max(other?)));
         }
         // The first of those that are equally high names the highest.
         peaks.sort_by_key(|(peak, _)| *peak);
@@ -305,6 +310,18 @@ mod tests {
         );
         let judgement = judge(&peaks, "imbalance=55B", "imbalance=84B").judgement;
         assert_eq!(judgement.verdict, Verdict::Regression);
+    }
+
+    #[test]
+    fn a_rank_on_two_devices_counts_once() {
+        let two = |label| {
+            let mut rank = peak(label, Some(90), Some(90));
+            rank.peaks.extend(peak(label, Some(12), Some(12)).peaks);
+            rank
+        };
+        let ranks = [peak("rank 0", Some(90), Some(90)), two("rank 1"), two("rank 2")];
+        let imbalance = judge(&ranks, "imbalance=0", "imbalance=0").imbalance;
+        assert_eq!((imbalance.before, imbalance.after), (Some(0), Some(0)));
     }
 
     #[test]
