@@ -189,6 +189,22 @@ fn a_pattern_has_to_match_on_some_rank() {
     assert_eq!(diff("stack:*attention*=0").0, 0);
 }
 
+/// The last stage of a pipeline has a loss, and the others have none.
+#[test]
+fn a_phase_need_not_be_on_all_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    for (side, last) in [("b", "phases-before.pkl"), ("a", "phases-after.pkl")] {
+        fs::create_dir(folder.path().join(side)).unwrap();
+        for (rank, from) in ["before.pkl", last].into_iter().enumerate() {
+            fs::copy(fixture(from), folder.path().join(side).join(format!("rank{rank}.pkl"))).unwrap();
+        }
+    }
+    let diff = |limit: &str| judged(verdict(&ptmem(folder.path(), &["diff", "b", "a", "--max-growth", limit])));
+    assert_reads!(diff("phase:forward=8MiB") => str!["0: PASS all 2 ranks: no phase:forward grew by more than 8.00 MiB"]);
+    assert_reads!(diff("phase:forward=1MiB") => str!["1: FAIL rank 1: phase forward #0 grew 4.00 MiB (+22.2 %), allowed 1.00 MiB (4 of 4 occurrences exceed it)"]);
+    assert_reads!(diff("phase:forwrd=1MiB") => str!["3: INCONCLUSIVE phase:forwrd: the pattern matches no phase of any rank; the nearest phases are 'forward', 'backward' and 'reduce'"]);
+}
+
 /// What is said of a job in every format, with this number of workers.
 fn reports_of_job(job: &Path, workers: &str) -> Vec<(String, String)> {
     let mut reports = Vec::new();

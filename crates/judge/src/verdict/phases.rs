@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_base::pattern::Pattern;
 use ptmem_base::text::{shorten, thousands};
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{Change, Diff, PhaseRow, Side, Sides};
@@ -249,12 +250,20 @@ impl Judge {
             }
             None => "no phase is on both sides".to_owned(),
             Some(pattern) => {
-                let near = pattern.unmatched("phase", rows.map(|row| &*row.name));
-                let is_of_evaluation = pattern.matches(Pass::Evaluation.into());
-                let told = if is_of_evaluation { NO_EVALUATION } else { "" };
-                format!("the pattern matches no phase on either side{near}{told}")
+                let near = near_phases(pattern, rows.map(|row| &*row.name));
+                format!("the pattern matches no phase on either side{near}")
             }
         };
-        self.cannot_tell(growth.check(), reason);
+        match pattern {
+            Some(_) if !is_skipped => self.unmatched(growth.check(), thresholds, reason),
+            _ => self.cannot_tell(growth.check(), reason),
+        }
     }
+}
+
+/// Phases whose names are near a pattern that matches none, as the rest of a sentence.
+pub(super) fn near_phases<'n>(pattern: &Pattern, names: impl Iterator<Item = &'n str>) -> String {
+    let near = pattern.unmatched("phase", names);
+    let told = if pattern.matches(Pass::Evaluation.into()) { NO_EVALUATION } else { "" };
+    near + told
 }

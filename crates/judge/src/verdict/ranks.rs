@@ -8,6 +8,7 @@ use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
 
 use super::judge::Judge;
 use super::partial::missing_of;
+use super::phases::near_phases;
 use super::{
     Check, Comparison, GrowthLimit, Judgement, Level, LimitKind, Maximum, Member, MissingRank, Outcome, Reading,
     Thresholds, growth, maxima, numbers,
@@ -53,6 +54,8 @@ pub(super) struct RankResult<'a> {
     checks: &'a [Check],
     /// The labels of its stacks.
     stacks: Vec<&'a str>,
+    /// The names of its phases.
+    phases: Vec<&'a str>,
 }
 
 impl<'a> RankResult<'a> {
@@ -68,6 +71,7 @@ impl<'a> RankResult<'a> {
             peaks: or_unknown(peaks.collect()),
             checks: &judgement.checks,
             stacks: growth::labels(diff.devices.iter()).collect(),
+            phases: diff.devices.iter().flat_map(|device| &device.phases).map(|row| &*row.name).collect(),
         }
     }
 
@@ -78,6 +82,8 @@ impl<'a> RankResult<'a> {
             peaks: peaks.map(|after| Sides { before: KnownPeak::default(), after }).collect(),
             checks: reading.judgement.as_ref().map_or(&[], |judgement| &judgement.checks),
             stacks: reading.profile.devices.iter().flat_map(maxima::labels).collect(),
+            // There are no absolute limits on phases.
+            phases: Vec::new(),
         }
     }
 }
@@ -238,8 +244,13 @@ impl Judge {
         let is_checked = checks.any(|other| other.of == check.of && other.limit.is_absolute == check.limit.is_absolute);
         if let Some(pattern) = check.of.pattern.as_ref().filter(|_| !is_checked) {
             let noun = check.kind().noun();
-            let stacks: BTreeSet<&str> = ranks.iter().flat_map(|rank| &rank.stacks).copied().collect();
-            let near = pattern.unmatched(noun, stacks.into_iter().filter(|_| noun == "stack"));
+            let near = if check.is_of_phases() {
+                let phases: BTreeSet<&str> = ranks.iter().flat_map(|rank| &rank.phases).copied().collect();
+                near_phases(pattern, phases.into_iter())
+            } else {
+                let stacks: BTreeSet<&str> = ranks.iter().flat_map(|rank| &rank.stacks).copied().collect();
+                pattern.unmatched(noun, stacks.into_iter().filter(|_| noun == "stack"))
+            };
             self.cannot_tell(check, format!("the pattern matches no {noun} of any rank{near}"));
         }
     }
@@ -281,7 +292,7 @@ mod tests {
 
     fn peak(label: &str, before: Option<u64>, after: Option<u64>) -> RankResult<'_> {
         let sides = Sides { before, after }.map(|peak| KnownPeak { peak: *peak, error: Some(0), is_cut: false });
-        RankResult { label, peaks: vec![sides], checks: &[], stacks: Vec::new() }
+        RankResult { label, peaks: vec![sides], checks: &[], stacks: Vec::new(), phases: Vec::new() }
     }
 
     fn judged(ranks: &[RankResult<'_>], missing: Vec<MissingRank>, thresholds: &Thresholds) -> Ranks {
