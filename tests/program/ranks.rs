@@ -205,6 +205,16 @@ fn a_phase_need_not_be_on_all_ranks() {
     assert_reads!(diff("phase:forwrd=1MiB") => str!["3: INCONCLUSIVE phase:forwrd: the pattern matches no phase of any rank; the nearest phases are 'forward', 'backward' and 'reduce'"]);
 }
 
+/// The sentence about the worst rank is not one about all.
+#[test]
+fn a_pass_of_all_ranks_does_not_hide_that_some_improved() {
+    let folder = job();
+    fs::copy(folder.path().join("a/rank0.pkl"), folder.path().join("b/rank0.pkl")).unwrap();
+    let line = |after: &str| judged(verdict(&ptmem(folder.path(), &["diff", "a", after, "--max-growth", "5%"])));
+    assert_reads!(line("b") => str!["0: PASS all 4 ranks; most on rank 0: peak did not change, allowed 5 %"]);
+    assert_reads!(line("a") => str!["0: PASS all 4 ranks: peak did not change, allowed 5 %"]);
+}
+
 /// What is said of a job in every format, with this number of workers.
 fn reports_of_job(job: &Path, workers: &str) -> Vec<(String, String)> {
     let mut reports = Vec::new();

@@ -114,7 +114,10 @@ fn pass_of_all(
         (Doubt::Unlike, _) => format!("{}{sentence}", prefix(part)),
         _ if count == 1 => format!("{}{sentence}", prefix(part)),
         (Doubt::Beside, _) => format!("all {count} {noun}s pass; {}{sentence}", prefix(part)),
-        (Doubt::None, 0) => format!("all {count} {noun}s: {sentence}"),
+        // Of the others, a figure may have become smaller.
+        (Doubt::None, 0) if parts.iter().all(|part| decisive_bytes(part.judgement) == 0) => {
+            format!("all {count} {noun}s: {sentence}")
+        }
         (Doubt::None, _) => format!("all {count} {noun}s; most on {}{sentence}", prefix(part)),
     }
 }
