@@ -1,7 +1,6 @@
 //! Leaks over a series of snapshots: what holds more from one to the next.
 
 use crate::tracks::{self, DeviceTrack, StackTrack};
-use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::count;
 use ptmem_base::units::Size;
@@ -176,14 +175,12 @@ impl DeviceSeries<'_> {
         // What a snapshot needed before its end is used. Without a history, the peak is not known.
         let unneeded = found.fragmentation(|point| point.active_peak.or_else(|| point.active()), self.options);
         leaks.extend(found.fragmentation(SeriesPoint::active, self.options).filter(|_| unneeded.is_some()));
-        if leaks.is_empty() {
-            let recent = found.leak(&others, Growing::TooSoon, self.options);
-            diagnostics.extend(recent.map(|leak| too_soon(found.device, leak)));
-        }
+        let recent = found.leak(&others, Growing::TooSoon, self.options);
         let growing_pool = leaks.iter().filter(|leak| leak.metric == LeakMetric::Fragmentation);
         diagnostics.extend(growing_pool.map(|leak| fragmentation_grows(found.device, Mode::Series.noun(), leak)));
         sort(&mut leaks);
         found.leaks = leaks;
+        diagnostics.extend(recent.map(|leak| too_soon(found, leak)));
         if found.leaks_of(LeakMetric::Allocated).next().is_some() {
             diagnostics.push(cycles_unknown(found.device, Mode::Series));
         }
@@ -232,13 +229,15 @@ fn missing_in_some(found: &DeviceLeaks, missing: &[&str]) -> Option<Diagnostic> 
 }
 
 /// A remark where something rose in the last snapshots, too few to be called a leak.
-fn too_soon(device: DeviceId, leak: Leak) -> Diagnostic {
+fn too_soon(found: &DeviceLeaks, leak: Leak) -> Diagnostic {
+    let explained = found.explained().map(|explained| format!(" beside {explained}"));
     let message = format!(
-        "allocated bytes rose by {} since {}, in each of the last {}: too few to distinguish a leak from a single \
+        "allocated bytes rose by {}{} since {}, in each of the last {}: too few to distinguish a leak from a single \
          increase; the next ones will show it",
         Size(u64::try_from(leak.bytes).unwrap_or_default()),
+        explained.unwrap_or_default(),
         leak.since.unwrap_or_default(),
         count(leak.judged as u64, "snapshot", "snapshots"),
     );
-    Diagnostic::new(Code::GrowthTooRecent, device, message)
+    Diagnostic::new(Code::GrowthTooRecent, found.device, message)
 }

@@ -151,7 +151,7 @@ pub fn judge_leaks(search: &Search, limits: impl Into<LeakLimits>, strict: bool)
     }
     doubts::apply(doubts::of_run(search.failure.clone()), &mut judge.checks);
     let recent = search.devices.iter().find(|device| search.says(device, Code::GrowthTooRecent));
-    let beside = recent.map(|device| Beside::Recent(device.device));
+    let beside = recent.map(|device| Beside::Recent { device: device.device, explained: device.explained() });
     Judgement { beside, ..judge.finish(search.diagnostics.iter(), strict, search.devices.len() > 1) }
 }
 

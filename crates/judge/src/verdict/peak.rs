@@ -96,7 +96,12 @@ pub enum Beside {
     /// A figure without a limit grew.
     Figure(GrownFigure),
     /// The allocated bytes of a device rose over a series, in too few of the last snapshots to be called a leak.
-    Recent(DeviceId),
+    Recent {
+        /// The device.
+        device: DeviceId,
+        /// What else grows there, in words.
+        explained: Option<&'static str>,
+    },
 }
 
 impl Beside {
@@ -104,8 +109,11 @@ impl Beside {
     pub(super) fn in_words(&self, many_devices: bool) -> String {
         match self {
             Self::Figure(figure) => figure.in_words(many_devices),
-            Self::Recent(device) if many_devices => format!("{device}: allocated bytes grow"),
-            Self::Recent(_) => "allocated bytes grow".to_owned(),
+            Self::Recent { device, explained } => {
+                let device = if many_devices { format!("{device}: ") } else { String::new() };
+                let beside = explained.map(|explained| format!(" beside {explained}")).unwrap_or_default();
+                format!("{device}allocated bytes grow{beside}")
+            }
         }
     }
 }
