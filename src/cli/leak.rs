@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use ptmem::config::Config;
 use ptmem::leak::{self, LeakOptions, Search, WantedSteps};
@@ -19,7 +19,7 @@ use super::output::{self, Output};
 use super::place::StartFolder;
 use super::ranks::{self, FoundFile, Process};
 use super::report::report_options;
-use super::series::{self, SeriesOrder};
+use super::series::{self, Purpose, SeriesOrder};
 use super::{advice, config, input, modes};
 
 #[derive(Debug, Args)]
@@ -60,7 +60,7 @@ pub(crate) struct LeakArguments {
     /// Divide the history into N equal parts and treat them as steps
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..), help_heading = heading::LEAK)]
     windows: Option<u16>,
-    /// Order of a series [default: as recorded; names and times must agree]
+    /// Order of a series [default: as recorded; names and times must agree, and recordings that end together are of ranks]
     #[arg(long, value_enum, value_name = "ORDER", help_heading = heading::LEAK)]
     order: Option<SeriesOrder>,
     #[command(flatten, next_help_heading = heading::LEAK)]
@@ -87,15 +87,23 @@ impl ProcessSnapshots {
         self.files.iter().map(|file| ranks::size(&file.path)).max().unwrap_or(0)
     }
 
-    fn search(&self, order: Option<SeriesOrder>, options: &LeakOptions) -> Result<Search> {
-        let mut search = match &self.files[..] {
-            [file] => search_steps(&file.path, options)?,
-            files => search_series(files, order, options)?,
+    /// What leaks; `None` if the files are not a series, but of the ranks of a job.
+    fn search(&self, order: Option<SeriesOrder>, options: &LeakOptions) -> Result<Option<Search>> {
+        let found = match &self.files[..] {
+            [file] => Some(search_steps(&file.path, options)?),
+            files => search_series(files, order, options, self.purpose(order))?,
         };
+        let Some(mut search) = found else { return Ok(None) };
         search.name = self.process.name();
         search.rank = self.process.rank();
         advice::complete_search(&mut search);
-        Ok(search)
+        Ok(Some(search))
+    }
+
+    /// Files may be of ranks that their names do not state in words. An order makes them a series.
+    fn purpose(&self, order: Option<SeriesOrder>) -> Purpose {
+        let may_be_of_ranks = self.process == Process::Only && order.is_none();
+        if may_be_of_ranks { Purpose::StacksUnlessOfRanks } else { Purpose::Stacks }
     }
 }
 
@@ -140,6 +148,16 @@ impl LeakRequest {
 
     /// Looks for leaks, and judges what is found.
     fn search(&self, runs: &[ProcessSnapshots]) -> Result<LeakGate> {
+        if let Some(gate) = self.search_in(runs)? {
+            return Ok(gate);
+        }
+        let members = ranks::by_member(runs.iter().flat_map(|run| run.files.iter().cloned()).collect());
+        let runs: Vec<_> = members.into_iter().map(|(process, files)| ProcessSnapshots { process, files }).collect();
+        self.search_in(&runs)?.context("the snapshots are neither of ranks nor a series")
+    }
+
+    /// The same; `None` if what looked like a series is of ranks.
+    fn search_in(&self, runs: &[ProcessSnapshots]) -> Result<Option<LeakGate>> {
         // The snapshots of a series are read one after the other.
         let sizes: Vec<u64> = runs.iter().map(ProcessSnapshots::largest_file).collect();
         let mut nodes = Vec::with_capacity(runs.len());
@@ -147,13 +165,14 @@ impl LeakRequest {
             ranks::jobs(self.jobs),
             &sizes,
             |index| {
-                let search = runs[index].search(self.order, &self.options)?;
+                let Some(search) = runs[index].search(self.order, &self.options)? else { return Ok(None) };
                 let judgement = verdict::judge_leaks(&search, self.limits, self.strict);
-                Ok(JudgedSearch { search, judgement })
+                Ok(Some(GateNode::One(JudgedSearch { search, judgement })))
             },
-            |_, finding| nodes.push(GateNode::One(finding)),
+            |_, finding| nodes.push(finding),
         )?;
-        Ok(LeakGate { nodes })
+        let nodes: Option<Vec<_>> = nodes.into_iter().collect();
+        Ok(nodes.map(|nodes| LeakGate { nodes }))
     }
 }
 
@@ -238,9 +257,18 @@ fn search_steps(path: &Path, options: &LeakOptions) -> Result<Search> {
     Ok(found)
 }
 
-fn search_series(files: &[FoundFile], order: Option<SeriesOrder>, options: &LeakOptions) -> Result<Search> {
-    let series = series::read(files, order, &options.reading(), true)?;
+/// What grows over a series; `None` if the files turn out to be of ranks.
+fn search_series(
+    files: &[FoundFile],
+    order: Option<SeriesOrder>,
+    options: &LeakOptions,
+    purpose: Purpose,
+) -> Result<Option<Search>> {
+    let series = series::read(files, order, &options.reading(), purpose)?;
+    if series.are_of_ranks {
+        return Ok(None);
+    }
     let mut search = leak::over(series.profiles, &series.skipped, options);
     search.diagnostics.extend(series.sorted);
-    Ok(search)
+    Ok(Some(search))
 }

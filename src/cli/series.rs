@@ -1,6 +1,6 @@
 //! Reads the recordings of a series, the oldest first.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -27,10 +27,23 @@ pub(crate) struct Series {
     pub(crate) skipped: Vec<(String, String)>,
     /// The remark on files that were given in another order.
     pub(crate) sorted: Option<Diagnostic>,
+    /// True if they are no series: their order is not known, nor needed.
+    pub(crate) are_of_ranks: bool,
+}
+
+/// The purpose of reading a series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Figures are listed.
+    Figures,
+    /// Stacks are compared: figures among recordings are left out.
+    Stacks,
+    /// The same, unless the recordings are of ranks.
+    StacksUnlessOfRanks,
 }
 
 /// Reads files. One that the user did not name may turn out to be unreadable: it must not stop a job that looks at all of them
-/// every night. Where stacks are compared, figures among recordings are left out.
+/// every night.
 ///
 /// # Errors
 /// Where no file can be read, one that was named cannot be, one is given twice, or names and times disagree.
@@ -38,7 +51,7 @@ pub(crate) fn read(
     files: &[FoundFile],
     order: Option<SeriesOrder>,
     reading: &ReadOptions,
-    compares_stacks: bool,
+    purpose: Purpose,
 ) -> Result<Series> {
     let mut members = Vec::new();
     let mut skipped = Vec::new();
@@ -61,11 +74,13 @@ pub(crate) fn read(
     if let Some(error) = first_error.filter(|_| members.is_empty()) {
         return Err(error);
     }
-    if compares_stacks {
+    if purpose != Purpose::Figures {
         skipped.extend(take_figures_among_snapshots(&mut members));
     }
-    let sorted = sort(&mut members, order)?;
-    Ok(Series { profiles: members.into_iter().map(|member| member.profile).collect(), skipped, sorted })
+    let are_of_ranks = purpose == Purpose::StacksUnlessOfRanks && are_of_ranks(&members);
+    let sorted = if are_of_ranks { None } else { sort(&mut members, order)? };
+    let profiles = members.into_iter().map(|member| member.profile).collect();
+    Ok(Series { profiles, skipped, sorted, are_of_ranks })
 }
 
 /// Takes the figures that nobody named, unless they are most of a series: with one file of figures, only totals could be compared.
@@ -89,6 +104,34 @@ pub(crate) fn is_in_order(files: &[FoundFile], order: Option<SeriesOrder>) -> bo
                 && paths.is_sorted_by(|a, b| ranks::natural(a, b).is_le())
         }
     }
+}
+
+/// Ranks end their last step together: within this part of the shortest of their recordings. Later snapshots of a process with
+/// its whole history begin at the same time, but end later. Needed for `leak-series`.
+const ENDS_TOGETHER: u64 = 10;
+
+/// True if recordings are of the ranks of a job, and not a series: their recorders state different ranks, or, where those state
+/// nothing, they end together.
+fn are_of_ranks(members: &[SeriesMember]) -> bool {
+    let profiles = members.iter().map(|member| &member.profile);
+    let stated: Option<BTreeSet<u64>> =
+        profiles.clone().map(|profile| profile.run.as_ref()?.rank.map(|[rank, _]| rank)).collect();
+    if let Some(ranks) = stated {
+        return ranks.len() > 1;
+    }
+    let ends: Option<Vec<i64>> = members.iter().map(SeriesMember::time).collect();
+    let durations: Option<Vec<u64>> = profiles.map(duration).collect();
+    let (Some(ends), Some(durations)) = (ends, durations) else { return false };
+    let (Some(first), Some(last), Some(shortest)) = (ends.iter().min(), ends.iter().max(), durations.iter().min())
+    else {
+        return false;
+    };
+    members.len() > 1 && last.abs_diff(*first) < shortest / ENDS_TOGETHER
+}
+
+/// Microseconds that a recording lasts.
+fn duration(profile: &Profile) -> Option<u64> {
+    profile.devices.iter().filter_map(|device| device.duration_us).max()
 }
 
 /// A recording that was read.

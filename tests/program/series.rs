@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::fixtures;
-use crate::support::tool::{ptmem, text, verdict};
+use crate::support::history::{A, MIB, event, segment, snapshot};
+use crate::support::pickle;
+use crate::support::tool::{judged, ptmem, text, verdict};
 
 /// The leaking series, under other names in the order of its steps.
 fn named(names: [&str; 3]) -> TempDir {
@@ -86,6 +88,42 @@ fn steps_that_are_asked_for_are_looked_for_in_a_saved_profile() {
         assert_eq!(expected.0, 3, "{options:?}: {}", expected.1);
         assert_eq!(found, expected, "{options:?}");
     }
+}
+
+/// Recordings that end together are of ranks, whatever their names are, and not a series in which nothing grows.
+#[test]
+fn recordings_that_end_together_are_of_ranks() {
+    let verdict_on = |names: [&str; 2], arguments: &[&str]| {
+        let place = tempfile::tempdir().unwrap();
+        for name in names {
+            fs::copy(fixtures::folder().join("leak.pkl"), place.path().join(name)).unwrap();
+        }
+        judged(verdict(&ptmem(place.path(), &[&["leak"], arguments].concat())))
+    };
+    let words = verdict_on(["snapshot_rank0.pickle", "snapshot_rank1.pickle"], &["."]);
+    assert_reads!(words => str!["1: FAIL rank 0: train_step (train.py:30) aten::sqrt (+1 more line) leaks 320.50 KiB per step, in 10 of 10 steps, allowed 0 B per step; and 1 more rank"]);
+    let bare = ["snapshot_0.pickle", "snapshot_1.pickle"];
+    assert_eq!(verdict_on(bare, &["."]), words);
+    assert_reads!(verdict_on(["dp_rank0_tp_rank0.pkl", "dp_rank0_tp_rank1.pkl"], &["*.pkl"]) => str!["1: FAIL rank 0: train_step (train.py:30) aten::sqrt (+1 more line) leaks 320.50 KiB per step, in 10 of 10 steps, allowed 0 B per step; and 1 more rank"]);
+    assert_reads!(verdict_on(bare, &[".", "--order", "given"]) => str!["0: PASS nothing leaks: no stack grows from snapshot to snapshot"]);
+    assert_reads!(verdict_on(bare, &bare) => str!["1: FAIL snapshot_0: train_step (train.py:30) aten::sqrt (+1 more line) leaks 320.50 KiB per step, in 10 of 10 steps, allowed 0 B per step; and 1 more case"]);
+}
+
+#[test]
+fn recorders_state_the_ranks() {
+    let verdict_on = |ranks: [[u64; 2]; 2]| {
+        let place = tempfile::tempdir().unwrap();
+        for (number, rank) in ranks.iter().enumerate() {
+            let events = vec![event("segment_alloc", A, 2 * MIB), event("alloc", A, 2 * MIB)];
+            let run = snapshot(vec![segment(A, &[(2 * MIB, true)])], events);
+            let run = run.with("ptmem", json!({"format": 1, "rank": rank}));
+            let run = pickle::write(&run, pickle::Options::default());
+            fs::write(place.path().join(format!("snapshot_{number}.pickle")), run).unwrap();
+        }
+        judged(verdict(&ptmem(place.path(), &["leak", "."])))
+    };
+    assert_reads!(verdict_on([[0, 2], [1, 2]]) => str!["3: INCONCLUSIVE rank 0: leak: the history has 2 steps, of which none count (warm-up and the last one do not). 3 are needed; record more steps, or give two or more snapshots; and 1 more rank"]);
+    assert_reads!(verdict_on([[0, 2], [0, 4]]) => str!["0: PASS nothing leaks: no stack grows from snapshot to snapshot"]);
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(crate) use find::{FoundFile, files, find};
 pub(crate) use name::{differ_in_numbers, natural};
 use pair::members;
 pub(crate) use pair::{RankPair, UnpairedRank, pair};
-pub(crate) use process::{Process, by_process};
+pub(crate) use process::{Process, by_member, by_process};
 pub(crate) use work::in_order;
 
 /// The files of both sides where they are those of ranks; `None` where each side is one file.

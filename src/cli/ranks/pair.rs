@@ -28,7 +28,7 @@ pub(super) struct RankRule {
 
 impl RankRule {
     /// The rule for sets of files of which each has one file a rank.
-    fn of(sides: &[&[FoundFile]]) -> Self {
+    pub(super) fn of(sides: &[&[FoundFile]]) -> Self {
         Self {
             with_node: sides.iter().any(|found| counts_on_nodes(found)),
             bare: sides.iter().all(|found| bare_numbers_are_alike(found) && !has_names_of_cases(found)),

@@ -45,6 +45,20 @@ impl Process {
     }
 }
 
+/// Files of one job by their ranks, as they are compared; those without a rank go by their names.
+pub(crate) fn by_member(files: Vec<FoundFile>) -> BTreeMap<Process, Vec<FoundFile>> {
+    let rule = RankRule::of(&[&files]);
+    let mut processes: BTreeMap<Process, Vec<FoundFile>> = BTreeMap::new();
+    for file in files {
+        let process = match Process::of(&file, rule) {
+            Process::Only => Process::Case(file.stem().to_owned()),
+            known => known,
+        };
+        processes.entry(process).or_default().push(file);
+    }
+    processes
+}
+
 /// The files of a series by the rank that their names state, or by their case.
 pub(crate) fn by_process(files: Vec<FoundFile>) -> BTreeMap<Process, Vec<FoundFile>> {
     let rule = RankRule::of_series(&files);

@@ -20,7 +20,7 @@ use crate::cli::args::StudyArguments;
 use crate::cli::git;
 use crate::cli::output::{Output, folder_of};
 use crate::cli::ranks::{self, FoundFile};
-use crate::cli::series::{self, Series, SeriesOrder};
+use crate::cli::series::{self, Purpose, Series, SeriesOrder};
 use course::{CoursePoint, FileCommit, History, HistoryOptions};
 
 /// The heading of the options.
@@ -84,7 +84,7 @@ fn read(
     if series::is_in_order(&files, arguments.order) {
         files.drain(..files.len().saturating_sub(last));
     }
-    let mut series = series::read(&files, arguments.order, reading, false)?;
+    let mut series = series::read(&files, arguments.order, reading, Purpose::Figures)?;
     series.profiles.drain(..series.profiles.len().saturating_sub(last));
     let points = series.profiles.iter().map(|profile| CoursePoint { name: profile.source.path.clone(), commit: None });
     Ok((points.collect(), series))
