@@ -38,30 +38,54 @@ pub struct StackTrack {
     pub more: More,
     /// Set where the stack is not known.
     pub bucket: Option<Bucket>,
-    /// Held in each profile, at the moment that it was computed for.
-    pub held: Vec<Held>,
+    /// The number of profiles.
+    pub profiles: usize,
+    /// Held in each profile that has it, by its place among them, at the moment that it was computed for. Of long series, most
+    /// stacks may be in few profiles.
+    pub held: Vec<(usize, Held)>,
 }
 
 impl StackTrack {
+    /// Held in a profile.
+    #[must_use]
+    pub fn at(&self, at: usize) -> Held {
+        let place = self.held.binary_search_by_key(&at, |(at, _)| *at);
+        place.map_or(Held::default(), |place| self.held[place].1)
+    }
+
+    /// Held in each profile.
+    pub fn in_each(&self) -> impl Iterator<Item = Held> + Clone {
+        (0..self.profiles).map(|at| self.at(at))
+    }
+
     /// Bytes in a profile.
     #[must_use]
     pub fn bytes(&self, at: usize) -> u64 {
-        self.held.get(at).map_or(0, |held| held.bytes)
+        self.at(at).bytes
+    }
+
+    /// Adds what is held in the latest profile so far.
+    fn add(&mut self, at: usize, more: Held) {
+        match self.held.last_mut().filter(|(last, _)| *last == at) {
+            Some((_, held)) => *held += more,
+            None => self.held.push((at, more)),
+        }
     }
 
     /// Bytes that several stacks hold together in each of the first profiles.
     pub fn sums<'t>(tracks: impl IntoIterator<Item = &'t Self>, profiles: usize) -> Vec<u64> {
         let mut sums = vec![0_u64; profiles];
         for track in tracks {
-            sums.iter_mut().enumerate().for_each(|(at, sum)| *sum = sum.saturating_add(track.bytes(at)));
+            for (at, held) in track.held.iter().filter(|(at, _)| *at < profiles) {
+                sums[*at] = sums[*at].saturating_add(held.bytes);
+            }
         }
         sums
     }
 
     /// Its bytes in the latest profile, then the most in any.
     fn size(&self) -> impl Ord + use<> {
-        let bytes = self.held.iter().map(|held| held.bytes);
-        (bytes.clone().next_back(), bytes.max())
+        (self.bytes(self.profiles.saturating_sub(1)), self.held.iter().map(|(_, held)| held.bytes).max())
     }
 }
 
@@ -134,8 +158,8 @@ pub fn stacks(profiles: &[Profile], device: &DeviceTrack) -> Vec<StackTrack> {
             // One without a partner may have been away for a while.
             let number = known.or_else(|| by_key.get(&*total.key.0).copied()).unwrap_or(tracks.len());
             if number == tracks.len() {
-                let held = vec![Held::default(); profiles.len()];
-                tracks.push(StackTrack { bucket: total.bucket, held, ..StackTrack::default() });
+                let profiles = profiles.len();
+                tracks.push(StackTrack { bucket: total.bucket, profiles, ..StackTrack::default() });
             }
             by_key.insert(&total.key.0, number);
             let track = &mut tracks[number];
@@ -143,7 +167,7 @@ pub fn stacks(profiles: &[Profile], device: &DeviceTrack) -> Vec<StackTrack> {
             track.label.clone_from(&total.label);
             track.more = total.lines(profile.options.group_by, &profile.code()).more;
             // Two stacks that were distinct before may have the same name.
-            track.held[at] += total.at;
+            track.add(at, total.at);
             latest.push(number);
         }
         earlier = Some((profile, now));

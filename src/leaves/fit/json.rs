@@ -57,6 +57,6 @@ object! {
         label: printable(&stack.label),
         bucket: stack.bucket.map(Bucket::code),
         // One for each run.
-        bytes: list(stack.held.iter().map(|held| held.bytes)),
+        bytes: list(stack.in_each().map(|held| held.bytes)),
     }
 }

@@ -80,7 +80,7 @@ impl Runs {
 impl DeviceRuns {
     fn new(profiles: &[Profile], device: &DeviceTrack, memory: Option<DeviceMemory>) -> Self {
         let mut stacks = tracks::stacks(profiles, device);
-        stacks.retain(|track| track.held.iter().any(|held| held.bytes > 0));
+        stacks.retain(|track| track.held.iter().any(|(_, held)| held.bytes > 0));
         Self {
             device: device.device,
             peaks: device.in_each(profiles).map(|run| run?.figures.allocated.peak).collect(),

@@ -67,7 +67,7 @@ object! {
     StackReport<'a>(stack: &'a StackTrack) {
         label: printable(&stack.label),
         bucket: stack.bucket.map(Bucket::code),
-        bytes: list(stack.held.iter().map(|held| held.bytes)),
-        blocks: list(stack.held.iter().map(|held| held.blocks)),
+        bytes: list(stack.in_each().map(|held| held.bytes)),
+        blocks: list(stack.in_each().map(|held| held.blocks)),
     }
 }

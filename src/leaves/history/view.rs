@@ -72,7 +72,7 @@ fn course(history: &History, device: &DeviceHistory) -> StepChart {
         .stacks
         .iter()
         .take(MOST_LINES)
-        .map(|stack| Amounts { name: stack.label.clone(), bytes: stack.held.iter().map(|held| held.bytes).collect() });
+        .map(|stack| Amounts { name: stack.label.clone(), bytes: stack.in_each().map(|held| held.bytes).collect() });
     StepChart {
         noun: "profile",
         title: "allocated peak of each profile".to_owned(),

@@ -9,7 +9,7 @@ use ptmem_base::diagnostic::Advice;
 use ptmem_trace::phase::steps::{FoundBy, StepName};
 use ptmem_trace::profile::{Held, Oom};
 
-use super::leaking::{FRAGMENTATION, Leak, LeakMetric, proportion};
+use super::leaking::{Course, FRAGMENTATION, Leak, LeakMetric, proportion};
 use super::options::{LeakOptions, Mode};
 use super::trend::{Growing, Trend};
 
@@ -216,8 +216,8 @@ impl DeviceLeaks {
             grew: trend.grew,
             judged: trend.steps,
             end,
-            rounds: proportion(&rounds.collect::<Vec<_>>()),
-            course: held.iter().map(|held| held.bytes).collect(),
+            rounds: proportion(rounds.enumerate()),
+            course: Course::new(held.len(), held.iter().map(|held| held.bytes).enumerate()),
             ..Leak::default()
         }
     }
@@ -250,11 +250,22 @@ impl DeviceLeaks {
 
     /// Allocated bytes at each point that counts, without those of leaks.
     fn beside_leaks(&self) -> Option<Vec<u64>> {
-        let mut values = self.totals(|point| point.allocated)?;
-        for leak in self.leaks.iter().filter(|leak| leak.metric != LeakMetric::Fragmentation) {
-            values.iter_mut().zip(&leak.course).for_each(|(value, leaked)| *value = value.saturating_sub(*leaked));
+        let values = self.totals(|point| point.allocated)?;
+        let beside = values.into_iter().zip(self.leaked()).map(|(value, leaked)| i128::from(value) - leaked);
+        Some(beside.map(|bytes| u64::try_from(bytes).unwrap_or_default()).collect())
+    }
+
+    /// Allocated bytes of all leaks together at each point that counts.
+    pub(super) fn leaked(&self) -> Vec<i128> {
+        let mut leaked = vec![0; self.counted().len()];
+        let leaks = self.leaks.iter().filter(|leak| leak.metric != LeakMetric::Fragmentation);
+        for (at, rise) in leaks.flat_map(|leak| leak.course.rises()) {
+            leaked[at] += rise;
         }
-        Some(values)
+        for at in 1..leaked.len() {
+            leaked[at] += leaked[at - 1];
+        }
+        leaked
     }
 
     /// Computes the growth of the totals beside the leaks, and when it fills the memory of the device, where that is given. `peak`

@@ -85,7 +85,46 @@ pub struct Leak {
     /// A digest of the proportion in which it gained blocks in the steps that count; `None` if it gained none.
     pub rounds: Option<u64>,
     /// Bytes at the end of each snapshot that counts; of steps, those that they and the ones before left behind.
-    pub course: Vec<u64>,
+    pub course: Course,
+}
+
+/// Bytes at each of some moments, by the moments at which they change: a leak may grow in few of many steps.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Course {
+    moments: usize,
+    /// The moment, and the bytes from there on.
+    changes: Vec<(usize, u64)>,
+}
+
+impl Course {
+    /// Bytes from some moments on, in order, of this many moments.
+    pub(super) fn new(moments: usize, bytes: impl IntoIterator<Item = (usize, u64)>) -> Self {
+        let mut changes: Vec<(usize, u64)> = Vec::new();
+        for (at, bytes) in bytes {
+            if changes.last().map_or(0, |(_, last)| *last) != bytes {
+                changes.push((at, bytes));
+            }
+        }
+        changes.shrink_to_fit();
+        Self { moments, changes }
+    }
+
+    /// The bytes at each moment.
+    #[must_use]
+    pub fn values(&self) -> Vec<u64> {
+        let mut values = vec![0; self.moments];
+        for (change, &(at, bytes)) in self.changes.iter().enumerate() {
+            let until = self.changes.get(change + 1).map_or(self.moments, |(next, _)| *next);
+            values[at..until].fill(bytes);
+        }
+        values
+    }
+
+    /// By how much the bytes change, and when.
+    pub(super) fn rises(&self) -> impl Iterator<Item = (usize, i128)> {
+        let before = [0].into_iter().chain(self.changes.iter().map(|(_, bytes)| *bytes));
+        self.changes.iter().zip(before).map(|(&(at, bytes), before)| (at, i128::from(bytes) - i128::from(before)))
+    }
 }
 
 impl Leak {
@@ -103,11 +142,12 @@ impl Leak {
     }
 }
 
-/// A digest of numbers, divided by their greatest common divisor; `None` if all are 0.
-pub(super) fn proportion(numbers: &[i128]) -> Option<u64> {
-    let divisor = numbers.iter().fold(0, |divisor, number| greatest_common_divisor(divisor, number.abs()));
+/// A digest of numbers with their places, divided by their greatest common divisor; `None` if all are 0, which are left out.
+pub(super) fn proportion(numbers: impl Iterator<Item = (usize, i128)> + Clone) -> Option<u64> {
+    let numbers = numbers.filter(|(_, number)| *number != 0);
+    let divisor = numbers.clone().fold(0, |divisor, (_, number)| greatest_common_divisor(divisor, i128::abs(number)));
     let mut digest = DefaultHasher::new();
-    numbers.iter().for_each(|number| number.checked_div(divisor).hash(&mut digest));
+    numbers.for_each(|(at, number)| (at, number.checked_div(divisor)).hash(&mut digest));
     (divisor > 0).then(|| digest.finish())
 }
 
@@ -140,5 +180,26 @@ impl Leak {
         let parts: Vec<Label> = by_stack.map(|&stack| grouper.code().label_parts(stack)).collect();
         let also = labels.split_off(labels.len().min(1));
         Self { stack: stacks.first().copied(), also, more: More::of(parts.iter()), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_course_is_kept_by_its_changes() {
+        let course = Course::new(6, [(1, 8), (2, 8), (4, 5)]);
+        assert_eq!(course.values(), [0, 8, 8, 8, 5, 5]);
+        assert_eq!(course.rises().collect::<Vec<_>>(), [(1, 8), (4, -3)]);
+        assert_eq!(course.changes.len(), 2);
+    }
+
+    #[test]
+    fn the_same_proportion_at_the_same_places_is_one_digest() {
+        let digest = |numbers: &[i128]| proportion(numbers.iter().copied().enumerate());
+        assert_eq!(digest(&[0, 2, 0, 4]), digest(&[0, 1, 0, 2]));
+        assert_ne!(digest(&[0, 2, 0, 4]), digest(&[2, 0, 0, 4]));
+        assert_eq!(digest(&[0, 0]), None);
     }
 }

@@ -14,7 +14,7 @@ mod trend;
 
 pub use device::{DeviceLeaks, FailedRequests, SeriesPoint, TotalsGrowth, UnclearLeaks};
 pub use found::Search;
-pub use leaking::{Leak, LeakMetric};
+pub use leaking::{Course, Leak, LeakMetric};
 pub use options::{LeakOptions, MIN_SHARE, Mode};
 pub use ptmem_trace::phase::steps::{StepName, WantedSteps};
 pub use series::over;

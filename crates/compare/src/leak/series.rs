@@ -208,7 +208,7 @@ impl DeviceSeries<'_> {
 
     /// What a stack holds in each snapshot that counts.
     fn held(&self, track: &StackTrack, skip: usize) -> Vec<Held> {
-        self.counted(skip).map(|at| track.held[at]).collect()
+        self.counted(skip).map(|at| track.at(at)).collect()
     }
 }
 

@@ -113,7 +113,7 @@ fn course(search: &Search, device: &DeviceLeaks) -> StepChart {
         .leaks
         .iter()
         .take(MOST_LINES)
-        .map(|leak| Amounts { name: leak.label.clone(), bytes: leak.course.clone() });
+        .map(|leak| Amounts { name: leak.label.clone(), bytes: leak.course.values() });
     StepChart {
         noun,
         title: format!("allocated at the end of each {noun}"),

@@ -12,7 +12,7 @@ use ptmem_trace::trace::Class;
 use rustc_hash::FxHashMap;
 
 use super::{DeviceSteps, FEWEST, TrustedSteps, rounded};
-use crate::leak::leaking::proportion;
+use crate::leak::leaking::{Course, proportion};
 use crate::leak::{Leak, LeakMetric, LeakOptions};
 
 /// The identity of blocks: their stack, and the tag that they are grouped by.
@@ -179,24 +179,13 @@ fn contents<'t>(code: &SnapshotCode<'t>, stack: StackId) -> [Vec<(&'t str, i128,
 }
 
 /// The bytes that steps and those before them left behind.
-fn course(steps: &[(usize, Kept)], judged: Range<usize>) -> Vec<u64> {
-    let mut course = vec![0_u64; judged.len()];
-    for (step, kept) in steps {
-        course[step - judged.start] = kept.held.bytes;
-    }
-    for at in 1..course.len() {
-        course[at] = course[at].saturating_add(course[at - 1]);
-    }
-    course
-}
-
-/// The blocks that each step left behind.
-fn rounds(steps: &[(usize, Kept)], judged: Range<usize>) -> Vec<i128> {
-    let mut rounds = vec![0; judged.len()];
-    for (step, kept) in steps {
-        rounds[step - judged.start] = i128::from(kept.held.blocks);
-    }
-    rounds
+fn course(steps: &[(usize, Kept)], judged: Range<usize>) -> Course {
+    let mut sum: u64 = 0;
+    let sums = steps.iter().map(|(step, kept)| {
+        sum = sum.saturating_add(kept.held.bytes);
+        (step - judged.start, sum)
+    });
+    Course::new(judged.len(), sums)
 }
 
 /// Whether the same amount stays after every N steps, such as a model after each run of three batches.
@@ -323,7 +312,7 @@ impl<'l> LeftMemory<'l> {
             grew: steps.len(),
             judged: count,
             end: self.end,
-            rounds: proportion(&rounds(&steps, judged.from..until)),
+            rounds: proportion(steps.iter().map(|(step, kept)| (*step, i128::from(kept.held.blocks)))),
             course: course(&steps, judged.from..until),
             ..Leak::default()
         };

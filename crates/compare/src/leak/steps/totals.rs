@@ -7,7 +7,7 @@ use ptmem_trace::phase::steps::FoundBy;
 use super::{FEWEST, rounded};
 use crate::leak::found::fragmentation_grows;
 use crate::leak::trend::rises;
-use crate::leak::{DeviceLeaks, Leak, LeakMetric, LeakOptions, Mode, SeriesPoint};
+use crate::leak::{DeviceLeaks, LeakOptions, Mode, SeriesPoint};
 
 impl DeviceLeaks {
     /// Adds the growth of the totals, and returns remarks on it. `peak` is that of allocated bytes.
@@ -37,10 +37,10 @@ impl DeviceLeaks {
     fn unexplained(&self, options: &LeakOptions) -> Option<Diagnostic> {
         let held = self.totals(|point| point.allocated)?;
         let gained = i128::from(*held.last()?) - i128::from(*held.first()?);
-        let of_stacks: Vec<&Leak> = self.leaks.iter().filter(|leak| leak.metric != LeakMetric::Fragmentation).collect();
-        let rest = gained - of_stacks.iter().map(|leak| leak.bytes).sum::<i128>();
+        let leaked = self.leaked();
+        let rest = gained - (leaked.last()? - leaked.first()?);
         // Steps are not equal to the byte.
-        let matters = rest > i128::from(*held.iter().max()?) / 100 || of_stacks.is_empty() && rest > 0;
+        let matters = rest > i128::from(*held.iter().max()?) / 100 || self.explained().is_none() && rest > 0;
         // Memory that fills and then stays is a cache.
         let goes_on = held.last() > held.get(held.len() / 2);
         let is_steady = held.is_sorted() || options.is_steady(rises(&held), held.len() - 1);
@@ -72,6 +72,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::leak::{Course, Leak, LeakMetric};
 
     const MIB: u64 = 1 << 20;
 
@@ -128,12 +129,13 @@ mod tests {
     }
 
     /// The number of remarks on nine steps, each of which holds `more` MiB more than the one before, with leaks of these bytes.
-    fn remarks(more: u64, leaks: &[i128]) -> usize {
+    fn remarks(more: u64, leaks: &[u64]) -> usize {
         let mut device = device(named(), 9, |_| 180);
         for (step, point) in (0_u64..).zip(Arc::make_mut(&mut device.points)) {
             *point = SeriesPoint { allocated: Some((1000 + more * step) * MIB), reserved: None, ..point.clone() };
         }
-        device.leaks = leaks.iter().map(|&bytes| Leak { bytes, ..Leak::default() }).collect();
+        device.leaks =
+            leaks.iter().map(|bytes| Leak { course: Course::new(7, [(6, *bytes)]), ..Leak::default() }).collect();
         device.add_totals(None, &LeakOptions::default()).len()
     }
 
