@@ -219,6 +219,11 @@ fn the_commit_of_a_step_is_named() {
     assert_eq!(report["devices"][0]["steps"][0]["profile"], 1);
     let table = succeed(place.path(), &["history", "--git", "stored profile.json"]);
     assert!(table.contains("a larger model"), "{table}");
+    // A version that cannot be read is not one of the latest two.
+    fs::write(place.path().join("stored profile.json"), "broken").unwrap();
+    git(&["commit", "-q", "-a", "-m", "break it"]).unwrap();
+    let report = json(place.path(), &["history", "--git", "stored profile.json", "--last", "2"]);
+    assert_eq!(["profiles", "skipped"].map(|list| report[list].as_array().unwrap().len()), [2, 1]);
     let unknown = ptmem(place.path(), &["history", "--git", "other.json"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("no commit has this file"), "{}", text(&unknown.stderr));

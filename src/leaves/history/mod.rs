@@ -120,20 +120,22 @@ struct Version {
 /// Digits of a hash that name a commit.
 const SHORT: usize = 10;
 
-/// Reads the latest versions of a file, the oldest first.
+/// Reads the latest versions of a file that can be read, the oldest first.
 fn versions(path: &Path, last: usize, reading: &profile::ReadOptions) -> Result<(Vec<CoursePoint>, Series)> {
     let name = path.display();
     let file = path.file_name().and_then(|file| file.to_str());
     let file = file.ok_or_else(|| anyhow!("{name}: has no name that git could look for; expected a file"))?;
     let folder = folder_of(path);
-    let mut commits = commits(folder, file)?;
+    let commits = commits(folder, file)?;
     if commits.is_empty() {
         bail!("{name}: no commit has this file; expected a profile that is stored in a git repository");
     }
-    commits.drain(..commits.len().saturating_sub(last));
     let mut series = Series::default();
     let mut points = Vec::new();
-    for Version { hash, recorded } in commits {
+    for Version { hash, recorded } in commits.into_iter().rev() {
+        if points.len() == last {
+            break;
+        }
         let short = recorded.hash.get(..SHORT).unwrap_or(&recorded.hash).to_owned();
         let profile = git::output(&mut git::git(Some(folder)), &["cat-file", "blob", &format!("{hash}:./{file}")])
             .and_then(|bytes| {
@@ -147,6 +149,9 @@ fn versions(path: &Path, last: usize, reading: &profile::ReadOptions) -> Result<
             Err(error) => series.skipped.push((short, error.root_cause().to_string())),
         }
     }
+    points.reverse();
+    series.profiles.reverse();
+    series.skipped.reverse();
     Ok((points, series))
 }
 
