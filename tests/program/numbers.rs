@@ -145,6 +145,7 @@ fn cases_are_paired_by_their_whole_names() {
         ("other.csv", "case,peak\nvit18,2MiB\n".to_owned()),
         ("ranks.csv", table("rank0", "RANK_1")),
         ("counted.csv", "rank,peak\n1,4MiB\n0,2MiB\n".to_owned()),
+        ("named.csv", "rank,peak\nrank0,2MiB\nrank1,4MiB\n".to_owned()),
     ];
     let folder = folder(&files.each_ref().map(|(name, text)| (*name, text.as_str())));
     fs::create_dir(folder.path().join("files")).unwrap();
@@ -163,6 +164,7 @@ fn cases_are_paired_by_their_whole_names() {
     assert_reads!(compared("resnet.csv", "files") => str!["1: FAIL resnet18: peak grew 2.00 MiB (+100.0 %), allowed 5 %"]);
     assert_reads!(compared("gpu.csv", "gpu.csv") => str!["0: PASS all 2 cases: peak did not change, allowed 5 %"]);
     assert_reads!(compared("ranks.csv", "counted.csv") => str!["0: PASS all 2 ranks: peak did not change, allowed 5 %"]);
+    assert_reads!(compared("counted.csv", "named.csv") => str!["0: PASS all 2 ranks: peak did not change, allowed 5 %"]);
     assert_reads!(said(&["leak", "resnet.csv"]) => str!["3: INCONCLUSIVE resnet18: leak: figures without a history have no steps; and 1 more case"]);
     assert_reads!(said(&["leak", "resnet.csv", "files/resnet18.json"]) => str!["error: files/resnet18.json: the name states no rank, such as rank3, and others are of ranks or cases; give files of one kind only"]);
     assert_reads!(said(&["leak", "resnet.csv", "both.csv"]) => str!["error: not all ranks or cases have as many snapshots: 2, but 1 of that of resnet.csv#resnet50; expected a series of the same length for each, or one snapshot"]);

@@ -28,7 +28,9 @@ pub(super) fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
         let row = row.map_err(|error| unreadable(&error))?;
         let line = row.position().map_or(0, csv::Position::line);
         let name = match first_of(&head, &row, &NAMES) {
-            Some((column, cell)) if column.eq_ignore_ascii_case("rank") => format!("rank{cell}"),
+            Some((column, cell)) if column.eq_ignore_ascii_case("rank") && cell.parse::<u64>().is_ok() => {
+                format!("rank{cell}")
+            }
             named => named.map_or("", |(_, cell)| cell).to_owned(),
         };
         let text = first_of(&head, &row, &["device"]).map_or("0", |(_, cell)| cell);
