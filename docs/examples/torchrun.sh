@@ -24,6 +24,8 @@ trap 'rm -rf "$scratch"' EXIT
 # shellcheck disable=SC2086 # options are words
 ptmem simulate --gpus "$ranks" ${PTMEM_SIMULATE_OPTIONS:-} --record "$scratch/snapshot.pkl" -- \
   "${PYTHON:-python3}" -m torch.distributed.run --standalone --nproc-per-node "$ranks" "$@"
+# An earlier run may have had more ranks.
+rm -f "$after"/rank*.ptmem.json
 for ((rank = 0; rank < ranks; rank++)); do
   ptmem profile "$scratch/snapshot_rank$rank.pkl" -o "$after/rank$rank.ptmem.json"
 done
