@@ -157,6 +157,46 @@ fn git_starts_no_program_of_the_configuration() {
     assert!(!checkout.path().join("started").exists());
 }
 
+/// In a partial clone, git fetches missing objects from a remote, which may be a program.
+#[cfg(unix)]
+#[test]
+fn git_starts_no_remote_of_the_configuration() {
+    let checkout = Checkout::new("model.py");
+    checkout.record(&[(&["moved.py:forward:4"], 4)], &[(&["moved.py:forward:4"], 8)]);
+    checkout.git(&["mv", "model.py", "moved.py"]);
+    checkout.write("moved.py", BEFORE.replace("layer", "other"));
+    checkout.commit("moved");
+    for (key, value) in [
+        ("core.repositoryFormatVersion", "1"),
+        ("extensions.partialClone", "evil"),
+        ("remote.evil.url", "ext::touch started"),
+        ("remote.evil.promisor", "true"),
+        ("protocol.ext.allow", "always"),
+    ] {
+        checkout.git(&["config", key, value]);
+    }
+    for file in ["main:model.py", "change:moved.py"] {
+        let blob = checkout.git(&["rev-parse", file]).trim().to_owned();
+        fs::remove_file(checkout.path().join(".git/objects").join(&blob[..2]).join(&blob[2..])).unwrap();
+    }
+    let commands = [
+        "diff before.pkl after.pkl --git main",
+        "show after.pkl --format html",
+        "check after.pkl --format sarif",
+        "history --git moved.py",
+    ];
+    for line in commands {
+        let output = checkout.command().args(line.split(' ')).output().unwrap();
+        assert!(!text(&output.stderr).contains("panicked"), "{line}: {}", text(&output.stderr));
+        assert!(!checkout.path().join("started").exists(), "{line}");
+    }
+    let output = text(&checkout.ptmem(&["--git", "main"]).stderr);
+    assert!(output.contains("this is a partial clone: if you trust its remotes, set GIT_NO_LAZY_FETCH=0"), "{output}");
+    let mut command = checkout.command();
+    command.args(commands[3].split(' ')).env("GIT_NO_LAZY_FETCH", "0").output().unwrap();
+    assert!(checkout.path().join("started").exists());
+}
+
 /// Code that a job ran before may have written anything into the checkout.
 #[test]
 fn reports_of_ci_jobs_show_committed_lines_alone() {

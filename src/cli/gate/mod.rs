@@ -22,7 +22,7 @@ use anyhow::{Context as _, Result, anyhow};
 use ptmem::config::GateSource;
 
 use super::config;
-use super::git::Repository;
+use super::git::{self, Repository};
 use super::output::Output;
 use super::place::StartFolder;
 use super::recorder::Recorder;
@@ -35,6 +35,7 @@ use gates::Gates;
 use sides::Recordings;
 
 pub(super) fn run(arguments: &GateArguments, output: &Output) -> Result<ExitCode> {
+    git::allow_fetching();
     let folder = arguments.folder().map(|path| CiFolder::make(path, arguments.comment)).transpose()?;
     let masked = folder.as_ref().map(|folder| folder.masked(output));
     let output = masked.as_ref().unwrap_or(output);

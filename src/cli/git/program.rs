@@ -1,9 +1,19 @@
 //! Runs the program git, without what a repository could make it do.
 
+use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
+
+/// Whether git may fetch what a partial clone lacks. The repository names the remote, which can be a program.
+static MAY_FETCH: AtomicBool = AtomicBool::new(false);
+
+/// Lets git fetch, for commands that run programs of the checkout anyway.
+pub(crate) fn allow_fetching() {
+    MAY_FETCH.store(true, Ordering::Relaxed);
+}
 
 /// The program git, in a folder.
 pub(crate) fn git(folder: Option<&Path>) -> Command {
@@ -14,6 +24,11 @@ pub(crate) fn git(folder: Option<&Path>) -> Command {
     command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
     // The user's configuration may ask for signatures or quoted paths.
     command.args(["-c", "log.showSignature=false", "-c", "core.quotePath=false"]);
+    let is_asked_for = env::var("GIT_NO_LAZY_FETCH").is_ok_and(|value| value == "0");
+    if !MAY_FETCH.load(Ordering::Relaxed) && !is_asked_for {
+        // Git before 2.45 knows only the second: no protocol has this name.
+        command.env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", "none");
+    }
     if let Some(folder) = folder {
         command.arg("-C").arg(folder);
     }
@@ -27,7 +42,8 @@ pub(crate) fn output(git: &mut Command, arguments: &[&str]) -> Result<Vec<u8>> {
     if !output.status.success() {
         let error = String::from_utf8_lossy(&output.stderr);
         let error = error.split_whitespace().collect::<Vec<_>>().join(" ");
-        let error = error.strip_prefix("fatal: ").unwrap_or(&error);
+        // Warnings may stand before it.
+        let error = error.split_once("fatal: ").map_or(&*error, |(_, fatal)| fatal);
         bail!("git {}: {error}", arguments.first().unwrap_or(&""));
     }
     Ok(output.stdout)

@@ -6,7 +6,7 @@ use std::io::{self, Seek, Write};
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Error, Result, anyhow, bail};
 use ptmem::sides::Sides;
 
 use super::LARGEST_FILE;
@@ -69,6 +69,15 @@ impl Repository {
         command.env("GIT_CONFIG_COUNT", count.to_string());
     }
 
+    /// The error with its remedy, if git lacks objects because it may not fetch them.
+    fn explained(&self, error: Error) -> Error {
+        let is_partial = text(&mut self.git(), &["config", "--get-regexp", "^remote\\..*\\.promisor$"]).is_ok();
+        match is_partial {
+            true => anyhow!("{error}; this is a partial clone: if you trust its remotes, set GIT_NO_LAZY_FETCH=0"),
+            false => error,
+        }
+    }
+
     /// The files that git knows and that differ from a commit in another one, or in the checkout, by their paths on both sides,
     /// without what git is to ignore of submodules.
     pub(crate) fn changes(&self, base: &str, after: Option<&str>, ignored: &str) -> Result<Vec<Sides<Option<String>>>> {
@@ -77,7 +86,7 @@ impl Repository {
         let ignored = format!("--ignore-submodules={ignored}");
         let form = "diff --no-ext-diff --name-status -z --find-renames";
         let arguments: Vec<&str> = form.split(' ').chain([&*ignored, base]).chain(after).chain(["--"]).collect();
-        let listed = text(&mut command, &arguments)?;
+        let listed = text(&mut command, &arguments).map_err(|error| self.explained(error))?;
         let mut fields = listed.split('\0').map(str::to_owned);
         let mut changes = Vec::new();
         while let (Some(status), Some(path)) = (fields.next(), fields.next()) {

@@ -15,6 +15,7 @@ use ptmem::patch::Edit;
 use ptmem::verdict::{Check, Gate, Standing, Verdict};
 
 use crate::cli::checkout;
+use crate::cli::git;
 use crate::cli::output::{self, Output};
 use crate::cli::place::StartFolder;
 use crate::cli::recorder::{Attempt, Failure, Made, Program, Recorder, own_files, python_of};
@@ -64,6 +65,7 @@ pub(super) struct FoundChange<C> {
 }
 
 pub(super) fn run(arguments: &BisectArguments, output: &Output) -> Result<ExitCode> {
+    git::allow_fetching();
     let BisectArguments { range, record, .. } = arguments;
     let releases = range.split_once("==");
     if releases.is_none() && Path::new(range).exists() {
