@@ -124,10 +124,24 @@ fn optional_keys_may_be_missing() {
     let value = snapshot_of(list([]), list([list([oom, taken])]));
     assert_eq!(read_with(&value, |s| (s.events[0].addr, s.events[0].size)), (77, 99));
     // With stack frames that lack everything but what makes them frames.
-    let bare = Value::dict([("filename", "a.py".into())]);
+    let bare = Value::dict([("filename", "a.py".into()), ("line", Value::None)]);
     let value = of_event(self::event("alloc", 4096, 512).with("frames", list([bare])));
     let stack = read_with(&value, |snapshot| stack_of(snapshot, &snapshot.events[0]));
-    assert_eq!(stack, Some(vec![(String::new(), 0)]));
+    assert_eq!(stack, Some(vec![(String::new(), -1)]));
+}
+
+/// `torch.save` of a snapshot to which a program added something, and metadata of the program's own.
+#[test]
+fn keys_of_a_frame_or_an_event_make_no_record_of_other_dictionaries() {
+    let metadata = Value::dict([("action", "train".into()), ("filename", "run.py".into())]);
+    let file = of_event(event("alloc", 4096, 512).with("user_metadata", metadata));
+    for added in ["filename", "action"] {
+        let text = read_with(&file.clone().with(added, "run.py"), |snapshot| {
+            let tags = snapshot.tables.tags(snapshot.events[0].tags);
+            tags.user_metadata.map(|text| snapshot.tables.string(text).to_owned())
+        });
+        assert_eq!(text.as_deref(), Some(r#"{"action":"train","filename":"run.py"}"#));
+    }
 }
 
 #[test]
@@ -195,7 +209,7 @@ fn both_spellings_of_the_pending_state_are_read() {
 fn unknown_keys_and_actions_are_skipped() {
     let odd = Value::Set(vec![Value::BigInt, Value::Bytes(vec![1]), Value::None, 0.5.into()]);
     let event = event("alloc", 4096, 512).with("forward_frames", odd.clone()).with("internal_metadata", odd.clone());
-    let unknown = Value::dict([("action", "annotate".into()), ("what", odd.clone())]);
+    let unknown = Value::dict([("action", "annotate".into()), ("size", 0.into()), ("what", odd.clone())]);
     let segment = segment(4096, 2 << 20).with("colour", odd.clone());
     let value = snapshot_of(list([segment]), list([list([unknown, event])])).with("categories", odd.clone());
     let (actions, addr) = read_with(&value, |snapshot| {

@@ -166,9 +166,10 @@ impl SnapshotBuilder {
         Self::string_id(value).and_then(FieldKey::of)
     }
 
-    /// The kind of a dictionary, if one of its keys identifies it.
-    fn kind_of(mut pairs: impl Iterator<Item = (ValueHandle, ValueHandle)>) -> Option<RecordKind> {
-        pairs.find_map(|(key, _)| Self::key(key)?.kind())
+    /// The kind of a dictionary, if its keys identify it.
+    fn kind_of(mut pairs: impl Iterator<Item = (ValueHandle, ValueHandle)> + Clone) -> Option<RecordKind> {
+        let kind = pairs.clone().find_map(|(key, _)| Self::key(key)?.kind())?;
+        pairs.any(|(key, _)| Self::key(key).is_some_and(|key| key.confirms(kind))).then_some(kind)
     }
 
     /// The frame that a list item refers to.

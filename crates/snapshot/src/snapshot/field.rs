@@ -84,12 +84,21 @@ impl FieldKey {
         Self::VARIANTS.get(id.index()).copied()
     }
 
-    /// The kind of record that a dictionary with this key becomes.
+    /// The kind of record that a dictionary with this key becomes, if it also has a key that [confirms](Self::confirms) it.
     pub(super) fn kind(self) -> Option<RecordKind> {
         match self {
             Self::Action => Some(RecordKind::Event),
             Self::Filename => Some(RecordKind::Frame),
             _ => None,
+        }
+    }
+
+    /// True for a key that every record of this kind has beside the one that identifies it: the top level and metadata may have that
+    /// one, too.
+    pub(super) fn confirms(self, kind: RecordKind) -> bool {
+        match kind {
+            RecordKind::Event => matches!(self, Self::Addr | Self::DeviceFree | Self::Size),
+            RecordKind::Frame => matches!(self, Self::Name | Self::Line),
         }
     }
 }

@@ -130,7 +130,7 @@ impl SnapshotBuilder {
     /// Checks an event; its place among all.
     fn finish_event(&self, handle: ValueHandle) -> Result<u32, SnapshotError> {
         let at = self.record(handle, RecordKind::Event);
-        let at = at.ok_or_else(|| invalid("not an event (a dict with the key 'action')"))?;
+        let at = at.ok_or_else(|| invalid("not an event (a dict with the keys 'action' and 'size')"))?;
         if let Some(&present) = self.incomplete.get(&(at as usize)) {
             check_event(&self.events[at as usize], present)?;
         }

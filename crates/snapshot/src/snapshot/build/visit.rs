@@ -17,6 +17,9 @@ fn pairs_of(items: &[ValueHandle]) -> impl Iterator<Item = (ValueHandle, ValueHa
 /// Tuples within tuples take a hundred times their bytes in the file.
 const DEEPEST_TUPLE: u8 = 16;
 
+/// The most keys of a record that come one by one: all of them are looked at again with each.
+const MOST_KEYS_OF_RECORD: usize = 32;
+
 impl Visitor for SnapshotBuilder {
     type Value = ValueHandle;
     type Kept = Short;
@@ -179,16 +182,17 @@ impl Visitor for SnapshotBuilder {
                     Dict::Pairs(container::index(self.pairs.len() - 1))
                 }
             },
-            Dict::Pairs(at) => match Self::kind_of(pairs.clone()) {
-                Some(kind) => {
-                    let earlier = std::mem::take(&mut self.pairs[at as usize]);
-                    self.begin(kind, earlier.into_iter().chain(pairs))
-                }
-                None => {
-                    self.pairs[at as usize].extend(pairs);
+            Dict::Pairs(at) => {
+                let earlier = &mut self.pairs[at as usize];
+                let all = earlier.iter().copied().chain(pairs.clone());
+                let kind = if earlier.len() <= MOST_KEYS_OF_RECORD { Self::kind_of(all) } else { None };
+                let Some(kind) = kind else {
+                    earlier.extend(pairs);
                     return Ok(());
-                }
-            },
+                };
+                let earlier = std::mem::take(earlier);
+                self.begin(kind, earlier.into_iter().chain(pairs))
+            }
             Dict::Record(kind, at) => self.fill(kind, at, pairs),
             Dict::UsedFrame(_) if items.is_empty() => return Ok(()),
             Dict::UsedFrame(_) => return Err(Some(Damage::FrameChanges)),
