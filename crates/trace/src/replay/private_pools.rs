@@ -55,35 +55,50 @@ impl PrivatePool {
         self.active = self.active.saturating_add(u64::try_from(active).unwrap_or(0));
     }
 
-    /// Adds pools of the same name.
-    fn merge(&mut self, other: &Self) {
-        self.pools += other.pools;
-        self.segments += other.segments;
-        self.reserved = self.reserved.saturating_add(other.reserved);
-        self.allocated = self.allocated.saturating_add(other.allocated);
-        self.active = self.active.saturating_add(other.active);
-        let is_known = !self.curve.is_empty() && !other.curve.is_empty();
-        let mut places: Vec<Position> = self.curve.iter().chain(&other.curve).map(|&(at, _)| at).collect();
-        places.sort_unstable();
-        places.dedup();
-        let sums = places.into_iter().map(|at| {
-            let both = [&*self, other].map(|pool| pool.reserved_at(at).unwrap_or(0));
-            (at, both[0].saturating_add(both[1]))
+    /// Pools of one name as one.
+    fn together(pools: Vec<Self>) -> Option<Self> {
+        let curve = curve_of_all(&pools);
+        let sums = pools.into_iter().reduce(|sums, pool| Self {
+            pools: sums.pools + pool.pools,
+            segments: sums.segments + pool.segments,
+            reserved: sums.reserved.saturating_add(pool.reserved),
+            allocated: sums.allocated.saturating_add(pool.allocated),
+            active: sums.active.saturating_add(pool.active),
+            ..sums
         });
-        self.curve = if is_known { sums.collect() } else { Vec::new() };
+        sums.map(|sums| Self { curve, ..sums })
     }
+}
+
+/// The sum of the curves of some pools; empty where one of them is not known.
+fn curve_of_all(pools: &[PrivatePool]) -> Vec<(Position, u64)> {
+    if pools.iter().any(|pool| pool.curve.is_empty()) {
+        return Vec::new();
+    }
+    let mut changes: Vec<(Position, i128)> = Vec::new();
+    for pool in pools {
+        let mut before = 0;
+        for &(at, bytes) in &pool.curve {
+            changes.push((at, i128::from(bytes) - before));
+            before = i128::from(bytes);
+        }
+    }
+    changes.sort_unstable();
+    let mut sum = 0;
+    let sums = changes.chunk_by(|one, next| one.0 == next.0).map(|of_place| {
+        sum += of_place.iter().map(|(_, change)| change).sum::<i128>();
+        (of_place[0].0, u64::try_from(sum).unwrap_or(u64::MAX))
+    });
+    sums.collect()
 }
 
 /// Puts pools of one name together, by name.
 pub(crate) fn merged(pools: Vec<PrivatePool>) -> Vec<PrivatePool> {
-    let mut by_name: BTreeMap<String, PrivatePool> = BTreeMap::new();
+    let mut by_name: BTreeMap<String, Vec<PrivatePool>> = BTreeMap::new();
     for pool in pools {
-        match by_name.get_mut(&pool.name) {
-            Some(known) => known.merge(&pool),
-            None => _ = by_name.insert(pool.name.clone(), pool),
-        }
+        by_name.entry(pool.name.clone()).or_default().push(pool);
     }
-    by_name.into_values().collect()
+    by_name.into_values().filter_map(PrivatePool::together).collect()
 }
 
 /// The private pools of the final state. Pools that are gone by then are left out: before PyTorch 2.12, no event names the pool
@@ -135,4 +150,41 @@ fn follow(view: DeviceView<'_>, pools: &mut BTreeMap<(u64, u64), PrivatePool>) {
     // Where segments are missing in the history, its end contradicts the state.
     let contradicted = pools.iter_mut().filter(|(id, pool)| held[id] != pool.reserved);
     contradicted.for_each(|(_, pool)| pool.curve = Vec::new());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(name: &str, reserved: u64, curve: &[(usize, u64)]) -> PrivatePool {
+        let curve = curve.iter().map(|&(at, bytes)| (Position::after(at), bytes)).collect();
+        PrivatePool { name: name.to_owned(), pools: 1, segments: 1, reserved, curve, ..PrivatePool::default() }
+    }
+
+    #[test]
+    fn pools_of_one_name_are_added_up() {
+        let pools = vec![
+            pool("a", 3, &[(0, 0), (2, 5), (6, 3)]),
+            pool("b", u64::MAX, &[(0, u64::MAX)]),
+            pool("a", 4, &[(0, 1), (4, 8), (6, 4)]),
+            pool("b", 1, &[(1, 1)]),
+        ];
+        let expected = [
+            PrivatePool { pools: 2, segments: 2, ..pool("a", 7, &[(0, 1), (2, 6), (4, 13), (6, 7)]) },
+            PrivatePool { pools: 2, segments: 2, ..pool("b", u64::MAX, &[(0, u64::MAX), (1, u64::MAX)]) },
+        ];
+        assert_eq!(merged(pools), expected);
+        let unknown = merged(vec![pool("a", 1, &[(0, 1)]), pool("a", 2, &[])]);
+        assert_eq!(unknown, [PrivatePool { pools: 2, segments: 2, ..pool("a", 3, &[]) }]);
+    }
+
+    #[test]
+    fn many_pools_of_one_name_take_time_in_proportion() {
+        let pools = (0..20_000).map(|at| pool("a", 1, &[(at, 0), (at + 1, 1)])).collect();
+        let merged = merged(pools);
+        assert_eq!(
+            (merged[0].pools, merged[0].curve.last().copied()),
+            (20_000, Some((Position::after(20_000), 20_000)))
+        );
+    }
 }
