@@ -1,7 +1,5 @@
 //! The likeness of two stacks, and of the functions in which they differ.
 
-use std::collections::BTreeSet;
-
 use ptmem_base::sides::{Side, Sides};
 use similar::DiffOp;
 
@@ -217,19 +215,16 @@ impl Pairing<'_> {
             false if old.base == new.base => 0.2,
             false => 0.0,
         };
-        let Sides { before, after } = &self.functions.lines;
-        let lines = match (before.get(&old), after.get(&new)) {
-            (Some(old_lines), Some(new_lines)) => self.same_lines(new.file, old_lines, new_lines),
-            _ => 0.0,
-        };
-        (name + file + lines).clamp(0.0, 1.0)
+        (name + file + self.same_lines(&old, &new)).clamp(0.0, 1.0)
     }
 
     /// The evidence of the lines of two functions: whether one stands where the other would after the move of its file.
-    fn same_lines(&self, file: u64, old: &BTreeSet<u32>, new: &BTreeSet<u32>) -> f64 {
-        let Some(moved) = shape_shift(old, new) else { return 0.0 };
-        let expected = self.renamed_shifts.get(&file).copied().or_else(|| self.functions.shift(file)).unwrap_or(0);
-        if old.len() > 1 || moved == expected { 0.4 } else { 0.0 }
+    fn same_lines(&self, old: &Token, new: &Token) -> f64 {
+        let Some(moved) = self.functions.shape_shift(old, new) else { return 0.0 };
+        let expected =
+            self.renamed_shifts.get(&new.file).copied().or_else(|| self.functions.shift(new.file)).unwrap_or(0);
+        let has_several = self.functions.shape(Side::Before, old).is_some_and(|shape| shape.count > 1);
+        if has_several || moved == expected { 0.4 } else { 0.0 }
     }
 }
 
@@ -245,11 +240,4 @@ fn are_one_apart(old: &[Token], new: &[Token]) -> bool {
 fn does_the_same(before: &StackGroup<'_>, after: &StackGroup<'_>) -> f64 {
     let is_known = !before.inside().is_empty() || !before.operators.is_empty();
     if is_known && before.inside() == after.inside() && before.operators == after.operators { 0.25 } else { 0.0 }
-}
-
-/// The distance between two sets of lines that are otherwise the same.
-pub(super) fn shape_shift(old: &BTreeSet<u32>, new: &BTreeSet<u32>) -> Option<i64> {
-    let shift = i64::from(*new.first()?) - i64::from(*old.first()?);
-    let moved = old.iter().map(|&line| i64::from(line) + shift);
-    (old.len() == new.len() && moved.eq(new.iter().map(|&line| i64::from(line)))).then_some(shift)
 }

@@ -153,7 +153,7 @@ impl<'g> Pairing<'g> {
 
     /// True if a side has a function, on this device or another.
     fn has(&self, side: Side, token: &Token) -> bool {
-        self.functions.lines.of(side).contains_key(token) || self.tokens.of(side).contains(token)
+        self.functions.shapes.of(side).contains_key(token) || self.tokens.of(side).contains(token)
     }
 
     fn is_done(&self) -> bool {

@@ -185,3 +185,18 @@ fn renames_count_among_the_distances_of_their_file() {
     assert_eq!(shifts(&[(c, y)])[&1], 5);
     assert_eq!(shifts(&[(c, z)])[&1], 0);
 }
+
+/// A function may have as many lines as its file has stacks, so two of them are compared by the numbers of their shapes.
+#[test]
+fn lines_that_are_equally_far_apart_have_one_shape() {
+    let [f, g, h] = ['f', 'g', 'h'].map(|name| function(1, name));
+    let lines = |all: &[(Token, &[u32])]| -> Lines {
+        all.iter().map(|(token, lines)| (*token, lines.iter().copied().collect())).collect()
+    };
+    let before = lines(&[(f, &[3, 5, 9]), (h, &[])]);
+    let after = lines(&[(f, &[3, 5]), (g, &[13, 15, 19]), (h, &[1])]);
+    let functions = ComparedFunctions::of(Sides { before, after });
+    assert_eq!(functions.shape_shift(&f, &g), Some(10));
+    assert_eq!(functions.shape_shift(&f, &f), None);
+    assert_eq!(functions.shape_shift(&h, &h), None);
+}
