@@ -7,6 +7,7 @@ use std::{env, fs};
 
 use anyhow::{Context as _, Result};
 use ptmem::stack::{Checkout, SnapshotCode};
+use ptmem_base::text::ends_of_path;
 
 use super::place::StartFolder;
 
@@ -130,9 +131,7 @@ fn find(root: &Path, recorded: &str) -> Option<String> {
         return stays_inside(rest).then(|| rest.to_owned());
     }
     let recorded = recorded.trim_start_matches("../");
-    let starts = recorded.match_indices('/').map(|(at, _)| at + 1);
-    let mut ends = [0].into_iter().chain(starts).map(|at| &recorded[at..]);
-    ends.find(|end| is_file(root, end)).map(str::to_owned)
+    ends_of_path(recorded).find(|end| is_file(root, end)).map(str::to_owned)
 }
 
 /// True for a file below the root. Nobody learns from a report which files `.git` has.
@@ -170,6 +169,7 @@ mod tests {
         assert_eq!(find(root, "/elsewhere/repo/src/main.rs").as_deref(), Some("src/main.rs"));
         assert_eq!(find(root, "src/main.rs").as_deref(), Some("src/main.rs"));
         assert_eq!(find(root, "/elsewhere/nothing.rs"), None);
+        assert_eq!(find(root, &format!("{}src/main.rs", "/a".repeat(1000) + "/")).as_deref(), Some("src/main.rs"));
         let recorded = format!("{}/gone.py", root.display());
         assert_eq!(find(root, &recorded).as_deref(), Some("gone.py"), "recorded here: that is its path");
     }

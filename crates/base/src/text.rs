@@ -24,6 +24,16 @@ fn is_invisible(c: char) -> bool {
     )
 }
 
+/// The most parts of a path that [`ends_of_path`] looks at: a checkout has no deeper folders, but a recorded path has any.
+const MOST_PARTS: usize = 32;
+
+/// The ends of a path with `/` between its parts that begin with one of the last parts, the longest first.
+pub fn ends_of_path(path: &str) -> impl Iterator<Item = &str> {
+    let starts = path.rmatch_indices('/').map(|(at, _)| at + 1).chain([0]).take(MOST_PARTS);
+    let starts: Vec<usize> = starts.collect();
+    starts.into_iter().rev().map(|at| &path[at..])
+}
+
 /// A text as it may be printed: without control characters, which a file name can hold and which would
 /// move the cursor or start escape sequences.
 #[must_use]
@@ -184,6 +194,14 @@ mod tests {
         assert!(shorten("漢字漢字漢字漢字", 7).width() <= 7);
         assert_eq!(shorten("abc", 0), "");
         assert_eq!(shorten("abc", 1), "…");
+    }
+
+    #[test]
+    fn the_last_ends_of_a_path_are_looked_at() {
+        assert_eq!(ends_of_path("/a/b.py").collect::<Vec<_>>(), ["/a/b.py", "a/b.py", "b.py"]);
+        let long = "a/".repeat(1000) + "b.py";
+        let ends: Vec<&str> = ends_of_path(&long).collect();
+        assert_eq!((ends.len(), ends[0].len(), ends[31]), (32, 66, "b.py"));
     }
 
     #[test]

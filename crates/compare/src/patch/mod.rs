@@ -10,6 +10,7 @@ mod tokens;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use ptmem_base::sides::{Side, Sides};
+use ptmem_base::text::ends_of_path;
 
 pub use edits::{Edit, EditKind, MOST_EDITS};
 use edits::{of_code, of_configuration};
@@ -92,9 +93,7 @@ impl Patch {
     /// The longest end of a recorded path that is a file of this side.
     #[must_use]
     pub fn find(&self, side: Side, recorded: &str) -> Option<&str> {
-        let starts = std::iter::once(0).chain(recorded.match_indices('/').map(|(at, _)| at + 1));
-        let mut ends = starts.map(|at| &recorded[at..]);
-        ends.find_map(|end| self.files.of(side).get(end)).map(String::as_str)
+        ends_of_path(recorded).find_map(|end| self.files.of(side).get(end)).map(String::as_str)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Questions about the frames and stacks of one snapshot: the owner of the code, its name, and the frames that identify
 //! a stack.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ptmem_snapshot::snapshot::{FrameId, FunctionsOfFile, StackId, Tables};
@@ -108,6 +109,12 @@ impl<'t> SnapshotCode<'t> {
         &self.facts.files[self.known(frame).file].path
     }
 
+    /// What `value` returns for the file of each frame: it is asked once for each file.
+    pub fn of_files<T: Copy>(&self, value: impl FnMut(&str) -> T) -> Vec<T> {
+        let of_files: Vec<T> = self.facts.files.iter().map(|file| &*file.path).map(value).collect();
+        self.facts.frames.iter().map(|known| of_files[known.file]).collect()
+    }
+
     /// The text of the file of a frame, where the recorder added it.
     #[must_use]
     pub fn source(&self, frame: FrameId) -> Option<&str> {
@@ -117,7 +124,8 @@ impl<'t> SnapshotCode<'t> {
     /// The files of the user as people see them, each with the one that was recorded.
     pub fn shown_user_files(&self) -> impl Iterator<Item = (&str, &str)> {
         let users = self.facts.frames.iter().filter(|known| known.owner == Owner::User);
-        users.map(|known| &self.facts.files[known.file]).map(|file| (legible(&file.shown), &*file.path))
+        let files: BTreeSet<usize> = users.map(|known| known.file).collect();
+        files.into_iter().map(|file| &self.facts.files[file]).map(|file| (legible(&file.shown), &*file.path))
     }
 
     /// The innermost frame of the user.

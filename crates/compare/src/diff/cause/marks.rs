@@ -42,9 +42,9 @@ impl<'p> Marks<'p> {
     ) -> Self {
         let code = profile.code();
         let edits = EditsOfSide::new(side, all);
-        let frames = (0..code.tables().frames().len()).map(FrameId::from_index);
-        let mark = |frame| edits.mark(&code, frame, patch.path(side, code.file(frame), checkout));
-        let of: Vec<FrameEdits> = frames.map(mark).collect();
+        let paths = code.of_files(|file| patch.path(side, file, checkout)).into_iter().enumerate();
+        let mark = |(frame, path)| edits.mark(&code, FrameId::from_index(frame), path);
+        let of: Vec<FrameEdits> = paths.map(mark).collect();
         let marked: FxHashSet<usize> =
             of.iter().flat_map(|mark| mark.line.map(|line| line.edit).into_iter().chain(mark.scope)).collect();
         let keepers = marked.iter().copied().filter(|&edit| all[edit].may_keep() || all[edit].is_unread());
