@@ -178,7 +178,9 @@ fn is_installed(file: &str, package: &str) -> bool {
 fn same_code(before: &RunFacts, after: &RunFacts) -> Option<String> {
     let old = before.commit.as_ref()?;
     let new = after.commit.as_ref()?;
-    let pairs = after.packages.iter().filter_map(|package| Some((find(before, &package.name)?, package)));
+    let known: BTreeMap<&str, &OwnPackage> =
+        before.packages.iter().rev().map(|package| (package.name.as_str(), package)).collect();
+    let pairs = after.packages.iter().filter_map(|package| Some((*known.get(package.name.as_str())?, package)));
     // Where each side ran what is checked out there, the commit changed nothing in the package.
     let mut same = pairs.filter(|(old, new)| old.digest == new.digest && !(old.same && new.same));
     let (one, other) = same.next().filter(|_| old != new)?;
@@ -187,10 +189,6 @@ fn same_code(before: &RunFacts, after: &RunFacts) -> Option<String> {
         "both sides ran the same code of {}, which was imported from {from}, although their commits differ",
         other.name
     ))
-}
-
-fn find<'r>(run: &'r RunFacts, name: &str) -> Option<&'r OwnPackage> {
-    run.packages.iter().find(|package| package.name == name)
 }
 
 impl Diff {

@@ -187,11 +187,13 @@ impl GrowthParts<'_, '_> {
             let (_, row, growth) = largest.remove(&edit)?;
             let row = (device.rows[row].label.clone(), growth);
             let shrunk = shrunk.get(&edit).copied().unwrap_or_default();
-            let mut share = EditShare { edit, bytes, ways: BTreeMap::new(), statements: BTreeMap::new(), shrunk, row };
-            sums.iter().filter(|(way, _)| way.edit == edit).for_each(|(way, bytes)| share.add(*way, *bytes));
-            Some(share)
+            Some((edit, EditShare { edit, bytes, ways: BTreeMap::new(), statements: BTreeMap::new(), shrunk, row }))
         });
-        cause.shares = shares.collect();
+        let mut shares: BTreeMap<usize, EditShare> = shares.collect();
+        for (way, bytes) in sums {
+            shares.entry(way.edit).and_modify(|share| share.add(way, bytes));
+        }
+        cause.shares = shares.into_values().collect();
         cause.shares.sort_by_key(|share| (Reverse(i128::from(share.bytes) - i128::from(share.shrunk)), share.edit));
         cause.show_statements();
         cause

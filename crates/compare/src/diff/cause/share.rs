@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ptmem_base::sides::Sides;
+use rustc_hash::FxHashSet;
 
 use crate::patch::Edit;
 
@@ -181,11 +182,11 @@ impl Cause {
 
     /// The edits without a share that can matter.
     pub fn others(&self) -> impl Iterator<Item = &Edit> + Clone {
-        let has_share = |at: usize| self.shares.iter().any(|share| share.edit == at);
+        let shared: FxHashSet<usize> = self.shares.iter().map(|share| share.edit).collect();
         let all = self.edits.iter().enumerate();
         let is_explained = self.is_explained_by_lines();
         let may = move |at: usize| self.only.map_or_else(|| self.may_matter(at, is_explained), |only| only == at);
-        all.filter(move |&(at, _)| !has_share(at) && may(at)).map(|(_, edit)| edit)
+        all.filter(move |&(at, _)| !shared.contains(&at) && may(at)).map(|(_, edit)| edit)
     }
 
     /// True for an edit that can matter, given whether edited lines explain the growth: then a new number does not.
