@@ -41,6 +41,23 @@ fn a_snapshot_of_one_pool_checks_no_figure_of_all() {
     }
 }
 
+/// With `skip_actions`, a recording may lack the events of new segments alone.
+#[test]
+fn reserved_bytes_are_unknown_if_a_segment_is_returned_twice() {
+    let new = event("segment_alloc", A, 20 * MIB);
+    let uses = || {
+        let [requested, completed] = free(A, 4 * MIB);
+        vec![event("alloc", A, 4 * MIB), requested, completed, event("segment_free", A, 20 * MIB)]
+    };
+    for (between, is_skipped) in [(vec![new], false), (vec![], true)] {
+        let recorded = file(Vec::new(), [uses(), between, uses()].concat());
+        let profile = profile::read(&recorded[..], "returned.pkl", profile::ReadOptions::default()).unwrap();
+        let found = profile.diagnostics.iter().any(|found| found.code.name() == "segments-skipped");
+        let peak = profile.devices[0].figures.reserved.peak;
+        assert_eq!((found, peak.is_none()), (is_skipped, is_skipped), "{:?}", profile.diagnostics);
+    }
+}
+
 #[test]
 fn a_state_without_history_has_no_peak() {
     let profile = load(STATE_ONLY);

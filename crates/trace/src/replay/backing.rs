@@ -13,7 +13,8 @@ pub(super) struct Backing {
     pub(super) segments: SegmentMap,
     /// Which requests each segment serves that the history will still add, the last first.
     pub(super) homes: Vec<Home>,
-    /// Segments that the history adds and does not take away, and that are not in the final state.
+    /// Segments that the history adds and does not take away, and that are not in the final state; and those that it takes away and does
+    /// not add, and that are there afterwards.
     pub(super) vanished: u64,
     /// Bytes of all segments at the moment that was wound back to.
     pub(super) reserved: i128,
@@ -50,6 +51,8 @@ impl Backing {
                     reserved -= i128::from(event.size);
                 }
                 Action::SegmentFree | Action::SegmentUnmap => {
+                    // What goes while it is also there afterwards came back in between.
+                    vanished += u64::from(segments.home(event.addr, event.size).is_some());
                     // Any part of a mapped range may be unmapped.
                     let small = (event.action == Action::SegmentFree).then_some(event.size == SMALL_SEGMENT);
                     segments.add(event.addr, event.size, pool_of(event), home_of(event, small, tables));
