@@ -55,6 +55,18 @@ fn drive(folder: &Path, story: &str, page: &str, json: &str) {
     assert!(output.status.success(), "{story}: {said}");
 }
 
+/// A job may print a page, and a line that begins with `::` is a command to it.
+#[test]
+fn no_name_of_a_case_begins_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, peak) in [("before.csv", 100), ("after.csv", 1000)] {
+        let table = format!("case,device,peak\n\"x\n::error::y\",0,{peak}\nz,0,{peak}\n");
+        fs::write(folder.path().join(name), table).unwrap();
+    }
+    let page = text(&ptmem(folder.path(), &["diff", "before.csv", "after.csv", "--format", "html"]).stdout);
+    assert!(page.contains(r"x\n::error::y") && !page.contains("\n::"), "{page}");
+}
+
 #[test]
 #[ignore = "needs a browser, named by PTMEM_TEST_BROWSER"]
 fn comparisons_are_used_in_a_browser() {

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use ptmem_trace::profile;
 
+use crate::name::name;
 use crate::picture::Picture;
 use crate::view::Section;
 
@@ -14,7 +15,7 @@ pub(super) fn figure(section: &Section, picture: &Picture, id: &str) -> Markup {
             figcaption id=(format!("{id}-flame")) { "Who holds the memory at the " (title(&moment.which)) }
             div.controls {}
             svg.boxes xmlns="http://www.w3.org/2000/svg" width="100%" height="0" role="tree"
-                aria-label=(format!("Memory of {} by call stack", section.name)) {}
+                aria-label=(format!("Memory of {} by call stack", name(&section.name))) {}
             p.readout aria-live="polite" { noscript { "The flame graph needs the script of this page; the rows below have the same stacks." } }
         }
     }
