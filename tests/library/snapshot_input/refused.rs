@@ -134,6 +134,10 @@ fn pickles_of_something_else_say_what_was_found() {
     for (value, found) in [
         (Value::from(7), "an int"),
         (Value::BigInt, "an int"),
+        (
+            Value::Int(0x1950_a86a_20f9_469c_fc6c),
+            "an int, as torch.save() writes it with _use_new_zipfile_serialization=False; leave that out",
+        ),
         (Value::from("segments"), "a str"),
         (Value::from(0.5), "a float"),
         (Value::from(true), "a bool"),

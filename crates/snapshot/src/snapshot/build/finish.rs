@@ -55,6 +55,9 @@ pub(super) fn device_number(number: i128) -> Result<DeviceId, SnapshotError> {
 
 pub(super) const UNSIGNED: &str = "an integer from 0 to 2^64-1";
 
+/// The number with which `torch.save` begins a file of several pickles, which it wrote before PyTorch 1.6 (`MAGIC_NUMBER`).
+const OLD_TORCH_SAVE: i128 = 0x1950_a86a_20f9_469c_fc6c;
+
 impl SnapshotBuilder {
     /// Makes a snapshot of the value that the pickle left.
     pub(in crate::snapshot) fn finish(mut self, root: ValueHandle) -> Result<Snapshot, SnapshotError> {
@@ -119,6 +122,9 @@ impl SnapshotBuilder {
         match value.kind() {
             ValueKind::Opaque => "None, bytes or a set".to_owned(),
             ValueKind::Bool(_) => "a bool".to_owned(),
+            ValueKind::Wide(_) if self.integer(value) == Some(OLD_TORCH_SAVE) => {
+                "an int, as torch.save() writes it with _use_new_zipfile_serialization=False; leave that out".to_owned()
+            }
             ValueKind::Int(_) | ValueKind::Wide(_) | ValueKind::Long(_) => "an int".to_owned(),
             ValueKind::Float(_) => "a float".to_owned(),
             ValueKind::Str(_) => "a str".to_owned(),
