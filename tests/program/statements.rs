@@ -148,9 +148,14 @@ fn keys_and_actions_that_are_not_known_are_named() {
     let mut events = made("new_of_event");
     events.extend([event("rename", A, 0), event("rename", A, 0), event("annotate", A, 0)]);
     let all = remarks(&snapshot(vec![whole], events).with("new_of_file", 2));
-    let expected = "note[not-read] not read, because this version does not know it: key 'new_of_file' of the file, \
+    let expected = "note[not-read] not read, because this version does not know it or its form: key 'new_of_file' of the file, \
                     key 'new_of_segment' of segments, key 'new_of_event' of events, action 'rename' of 2 events";
     assert!(all.contains(expected), "{all}");
+    // A frame without a name and a line.
+    let frames = Value::List(vec![Value::dict([("filename", "a.py".into())])]);
+    let events = vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 20 * MIB).with("frames", frames)];
+    let all = remarks(&snapshot(vec![segment(A, &[(20 * MIB, true)])], events));
+    assert!(all.contains("or its form: key 'frames' of events"), "{all}");
 }
 
 #[test]

@@ -29,7 +29,7 @@ use self::sources::SourceTexts;
 use self::unread::Unread;
 use super::field::{FieldKey, RecordKind};
 use super::value::{Short, ValueHandle, ValueKind};
-use super::{Action, Damage, Event, EventTimes, FrameId, StackId, StringId, Tables, Tags, TagsId};
+use super::{Action, Damage, DictKind, Event, EventTimes, FrameId, StackId, StringId, Tables, Tags, TagsId};
 use crate::pickle::Visitor;
 
 /// Lists and dictionaries that are neither stacks nor records: a few, and one of blocks for each segment.
@@ -210,8 +210,18 @@ impl SnapshotBuilder {
         }
     }
 
-    /// The stack in a `frames` value; from here on the list must not change.
-    fn use_stack(&mut self, value: ValueHandle) -> Option<StackId> {
+    /// The stack in a `frames` value of a part of the file; from here on the list must not change.
+    #[inline]
+    fn use_stack(&mut self, part: DictKind, value: ValueHandle) -> Option<StackId> {
+        let stack = self.listed_stack(value);
+        if stack.is_none() && value != ValueHandle::OPAQUE {
+            self.unread.add_value(part, FieldKey::Frames);
+        }
+        stack
+    }
+
+    /// The stack in a list, unless something in it is no frame.
+    fn listed_stack(&mut self, value: ValueHandle) -> Option<StackId> {
         let ValueKind::List(index) = value.kind() else {
             return None;
         };

@@ -127,7 +127,7 @@ fn not_read(snapshot: &Snapshot, devices: &[DeviceProfile]) -> Option<Diagnostic
     if parts.is_empty() {
         return None;
     }
-    let message = format!("not read, because this version does not know it: {}", parts.join(", "));
+    let message = format!("not read, because this version does not know it or its form: {}", parts.join(", "));
     Some(Diagnostic::new(diagnostic::Code::NotRead, None, message))
 }
 

@@ -1,8 +1,8 @@
 //! Events that differ from an earlier one in where, how large, when and by whom alone: nearly all of them.
 
-use super::super::Event;
 use super::super::field::{FieldKey, RecordKind};
 use super::super::value::{ValueHandle, ValueKind};
+use super::super::{DictKind, Event};
 use super::SnapshotBuilder;
 use super::container::{self, Dict};
 use crate::pickle::AlikeDictionaries;
@@ -70,7 +70,7 @@ impl SnapshotBuilder {
         event.addr = self.unsigned(varying[shape.addr])?;
         event.size = self.unsigned(varying[shape.size])?;
         if let Some(at) = shape.frames {
-            event.stack = self.use_stack(varying[at]);
+            event.stack = self.use_stack(DictKind::Event, varying[at]);
         }
         let time = shape.time_us.and_then(|at| self.time(varying[at]));
         self.events.push(event);

@@ -129,7 +129,7 @@ impl SnapshotBuilder {
                     present.size = size.is_some();
                 }
                 Some(FieldKey::TimeUs) => time = Some(self.time(value)),
-                Some(FieldKey::Frames) => event.stack = self.use_stack(value),
+                Some(FieldKey::Frames) => event.stack = self.use_stack(DictKind::Event, value),
                 Some(FieldKey::ForwardFrames) => self.forward.push((at, value)),
                 Some(FieldKey::Stream) => *stream = value,
                 Some(FieldKey::CompileContext) => *compile_context = value,

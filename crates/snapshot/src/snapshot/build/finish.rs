@@ -205,9 +205,9 @@ impl SnapshotBuilder {
         forward::entry(&text).map(|entry| self.frame_of_traceback(&entry))
     }
 
-    /// The stack of a dictionary, if anything is known of it.
-    pub(super) fn known_stack(&mut self, dict: ValueHandle) -> Option<StackId> {
-        let stack = self.entry(dict, FieldKey::Frames).and_then(|frames| self.use_stack(frames));
+    /// The stack of a dictionary in a part of the file, if anything is known of it.
+    pub(super) fn known_stack(&mut self, part: DictKind, dict: ValueHandle) -> Option<StackId> {
+        let stack = self.entry(dict, FieldKey::Frames).and_then(|frames| self.use_stack(part, frames));
         let forward = self.entry(dict, FieldKey::ForwardFrames);
         let stack = forward.map_or(stack, |forward| self.with_forward(stack, forward));
         stack.filter(|&stack| self.tables.has_frames(stack))

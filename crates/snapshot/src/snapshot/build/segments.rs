@@ -73,7 +73,7 @@ impl SnapshotBuilder {
             stream: self.entry(handle, FieldKey::Stream).and_then(|stream| self.integer(stream)),
             pool_id: self.entry(handle, FieldKey::SegmentPoolId).and_then(|pool| self.pool_id(pool)),
             is_expandable: self.unsigned_entry(handle, FieldKey::IsExpandable) == Some(1),
-            stack: self.known_stack(handle),
+            stack: self.known_stack(DictKind::Segment, handle),
             blocks,
         };
         Ok((device, segment))
@@ -103,7 +103,7 @@ impl SnapshotBuilder {
             size,
             requested_size: requested_size.or_else(|| self.unsigned_entry(occupant, FieldKey::RealSize)),
             state,
-            stack: self.known_stack(handle).or_else(|| self.known_stack(occupant)),
+            stack: self.known_stack(DictKind::Block, handle).or_else(|| self.known_stack(DictKind::Block, occupant)),
         })
     }
 }

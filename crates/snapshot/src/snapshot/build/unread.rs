@@ -45,6 +45,11 @@ impl Unread {
             self.0.insert((part, name));
         }
     }
+
+    /// Adds a known key whose value has an unknown form.
+    pub(super) fn add_value(&mut self, part: DictKind, key: FieldKey) {
+        self.0.insert((part, StringId::from_index(key as usize)));
+    }
 }
 
 impl SnapshotBuilder {
