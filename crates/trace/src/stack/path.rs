@@ -12,11 +12,13 @@ use super::checkout::Checkout;
 
 /// A path with `/` between its parts, and without `.` and `..` where they can be resolved.
 pub(super) fn clean(path: &str) -> Cow<'_, str> {
-    let is_clean = !path.contains('\\') && !path.contains("/./") && !path.contains("/../") && !path.contains("//");
+    // Behind a leading `/`, which is not of Windows, `\` is a character of a name or escapes what is not UTF-8.
+    let is_of_windows = path.contains('\\') && !path.starts_with('/');
+    let is_clean = !is_of_windows && !path.contains("/./") && !path.contains("/../") && !path.contains("//");
     if is_clean && !path.starts_with("./") {
         return Cow::Borrowed(path);
     }
-    let path = path.replace('\\', "/");
+    let path = if is_of_windows { Cow::Owned(path.replace('\\', "/")) } else { Cow::Borrowed(path) };
     let rooted = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -210,6 +212,7 @@ mod tests {
     fn paths_are_cleaned() {
         assert_eq!(clean("/home/me/scripts/../pkg/./a.py"), "/home/me/pkg/a.py");
         assert_eq!(clean("D:\\work\\train.py"), "D:/work/train.py");
+        assert_eq!(clean(r"/home/me/./caf\xe9.py"), r"/home/me/caf\xe9.py");
         assert_eq!(clean("./train.py"), "train.py");
         assert_eq!(clean("../train.py"), "../train.py");
         assert_eq!(clean("/../train.py"), "/train.py");
