@@ -401,8 +401,11 @@ fn steps_that_leave_more_behind_than_before_are_told() {
     for (before, after, expected) in [
         ([0; 3], [512; 3], each("512 B")),
         ([512; 3], [2048; 3], each("1.50 KiB")),
-        // The blocks gain 512 B and nothing.
-        ([400, 100, 100], [800, 500, 500], each("400 B")),
+        // The blocks gain 512 B and 1 KiB, as requests are rounded up.
+        ([100, 500, 100], [700, 1100, 700], each("600 B")),
+        // Larger requests, and no larger blocks; or the other way around.
+        ([100; 3], [400; 3], vec![]),
+        ([500, 100, 500], [550, 600, 550], each("512 B")),
         // No step leaves more than before, only the first does, or sizes follow the input.
         ([512; 3], [512; 3], vec![]),
         ([2048; 3], [512; 3], vec![]),

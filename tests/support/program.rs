@@ -35,7 +35,7 @@ impl Program {
         1_700_000_000_000_000 + self.clock
     }
 
-    /// `function:line` allocates `bytes`, a multiple of 512 up to 1 MiB.
+    /// `function:line` requests `bytes`, up to 1 MiB. Blocks have multiples of 512.
     pub fn alloc(&mut self, name: impl Into<String>, place: &str, bytes: u64) {
         let (function, line) = place.split_once(':').unwrap();
         let frame = |name: &str, line: u64| {
@@ -112,11 +112,11 @@ impl Program {
         let mut blocks = Vec::new();
         let mut held: Vec<_> = self.held.iter().collect();
         held.sort_by_key(|held| held.1);
-        let block = |address: u64, size: u64, state: &str, frames: Value| {
+        let block = |address: u64, requested: u64, state: &str, frames: Value| {
             Value::dict([
                 ("address", address.into()),
-                ("size", size.into()),
-                ("requested_size", size.into()),
+                ("size", requested.next_multiple_of(512).into()),
+                ("requested_size", requested.into()),
                 ("state", state.into()),
                 ("frames", frames),
             ])
@@ -127,12 +127,12 @@ impl Program {
                 blocks.push(block(at, address - at, "inactive", Value::List(Vec::new())));
             }
             blocks.push(block(*address, *bytes, "active_allocated", frames.clone()));
-            at = address + bytes;
+            at = address + bytes.next_multiple_of(512);
         }
         if at < BASE + size {
             blocks.push(block(at, BASE + size - at, "inactive", Value::List(Vec::new())));
         }
-        let active: u64 = self.held.iter().map(|held| held.2).sum();
+        let active: u64 = self.held.iter().map(|held| held.2.next_multiple_of(512)).sum();
         let segment = Value::dict([
             ("device", 0.into()),
             ("address", BASE.into()),

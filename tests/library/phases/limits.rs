@@ -216,14 +216,15 @@ fn rounds(parts: &[&[(&'static str, i64)]]) -> Profile {
 
 #[test]
 fn occurrences_of_unequal_number_are_compared_within_the_phase_around_them() {
-    let compare = |before: &[&[(&'static str, i64)]], after: &[&[(&'static str, i64)]]| {
-        let phases = PhaseOptions { wanted: true, ..PhaseOptions::default() };
+    let without = |skip_first: u32, before: &[&[(&'static str, i64)]], after: &[&[(&'static str, i64)]]| {
+        let phases = PhaseOptions { wanted: true, skip_first, ..PhaseOptions::default() };
         let options = diff::DiffOptions { phases, ..diff::DiffOptions::default() };
         let diff = diff::compare(rounds(before), rounds(after), options);
         let rows = diff.devices[0].phases.iter().filter(|row| &*row.name == "a");
         let rows: Vec<_> = rows.map(|row| (row.title(), row.delta().unwrap() >> 20)).collect();
         (rows, judge_diff(&diff, &thresholds(&["phase:a=0"])).verdict)
     };
+    let compare = |before: &[&[_]], after: &[&[_]]| without(0, before, after);
     // The small one of each round is gone; by number, the large ones would be compared with those.
     let both: &[&[_]] = &[&[("a", 2)], &[("a", 9)], &[("a", 2)], &[("a", 9)]];
     let large: &[&[_]] = &[&[("b", 2)], &[("a", 9)], &[("b", 2)], &[("a", 9)]];
@@ -233,6 +234,12 @@ fn occurrences_of_unequal_number_are_compared_within_the_phase_around_them() {
     // One more in a round is compared with nothing, and the next round begins anew.
     let twice: &[&[_]] = &[&[("a", 3), ("a", 1)], &[("a", 9)]];
     assert_eq!(compare(&[&[("a", 3)], &[("a", 9)]], twice), (rows(["a #0", "a #1 -> #2"]), Verdict::Pass));
+    let first_kept = vec![("a #2 -> #1".to_owned(), 0)];
+    assert_eq!(without(1, twice, &[&[("a", 3)], &[("a", 9)]]), (first_kept, Verdict::Pass));
+    // Those that have no partner at their place are compared by number.
+    let moved: &[&[_]] = &[&[("b", 1)], &[("a", 4), ("a", 1)]];
+    let grown = vec![("a #0".to_owned(), 1)];
+    assert_eq!(compare(&[&[("a", 3)], &[("b", 1)]], moved), (grown, Verdict::Regression));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Compares the phases of both sides.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -110,54 +110,50 @@ type Named<'p> = Sides<Vec<(usize, &'p Occurrence)>>;
 /// The phases of both sides, by source and name.
 type AllNamed<'p> = BTreeMap<(PhaseSource, &'p str), Named<'p>>;
 
-/// Which occurrences of a name that one side has more often are compared.
-struct ByPlace<'p> {
-    /// All phases of each side.
-    all: Sides<&'p [Occurrence]>,
-    /// For each of them the place of the innermost phase around it whose name occurs equally often on both sides.
-    around: Sides<Vec<Option<usize>>>,
+/// The place of an occurrence: the innermost phase around it whose name occurs equally often on both sides, and its number among
+/// those of its name there.
+type Place<'p> = (Option<(PhaseSource, &'p str, u32)>, u32);
+
+/// The places of all phases of a side.
+fn places<'p>(phases: &'p [Occurrence], names: &AllNamed<'p>) -> Vec<Place<'p>> {
+    let is_equal = |outer: &Occurrence| {
+        let Sides { before, after } = &names[&(outer.source, &*outer.name)];
+        before.len() == after.len()
+    };
+    let mut met: HashMap<_, u32> = HashMap::new();
+    let mut open: Vec<usize> = Vec::new();
+    let mut places: Vec<Place<'_>> = Vec::with_capacity(phases.len());
+    for (at, phase) in phases.iter().enumerate() {
+        open.truncate(phase.depth as usize);
+        let around = open.last().and_then(|&outer| {
+            let Occurrence { source, ref name, number, .. } = phases[outer];
+            if is_equal(&phases[outer]) { Some((source, &**name, number)) } else { places[outer].0 }
+        });
+        let number = met.entry((around, phase.source, &*phase.name)).or_default();
+        places.push((around, *number));
+        *number += 1;
+        open.push(at);
+    }
+    places
 }
 
-impl<'p> ByPlace<'p> {
-    fn new(all: Sides<&'p [Occurrence]>, names: &AllNamed<'p>) -> Self {
-        let around = all.map(|phases| {
-            let mut around: Vec<Option<usize>> = Vec::with_capacity(phases.len());
-            let mut open: Vec<usize> = Vec::new();
-            for (at, phase) in phases.iter().enumerate() {
-                open.truncate(phase.depth as usize);
-                let is_equal = |outer: &Occurrence| {
-                    let Sides { before, after } = &names[&(outer.source, &*outer.name)];
-                    before.len() == after.len()
-                };
-                around.push(
-                    open.last().and_then(|&outer| if is_equal(&phases[outer]) { Some(outer) } else { around[outer] }),
-                );
-                open.push(at);
+/// Which occurrences of a name are compared: those at the same place where one side has more of them, and the others by number.
+fn pairs<'p>(named: &Named<'p>, places: &Sides<Vec<Place<'p>>>) -> Vec<Sides<(usize, &'p Occurrence)>> {
+    let Sides { mut before, mut after } = named.clone();
+    let mut pairs = Vec::new();
+    if before.len() != after.len() {
+        let mut at_place: HashMap<_, _> = after.iter().map(|&new| (places.after[new.0], new)).collect();
+        before.retain(|&old| match at_place.remove(&places.before[old.0]) {
+            Some(new) => {
+                pairs.push(Sides { before: old, after: new });
+                false
             }
-            around
+            None => true,
         });
-        Self { all, around }
+        after.retain(|(at, _)| at_place.contains_key(&places.after[*at]));
     }
-
-    /// The pairs of a name: each with that of the same number within the same phase around them.
-    fn pairs(&self, named: &Named<'p>) -> Vec<Sides<(usize, &'p Occurrence)>> {
-        let mut keyed = Sides::BOTH.map(|&side| {
-            let mut met: BTreeMap<_, u32> = BTreeMap::new();
-            let keyed = named.of(side).iter().map(|&(at, phase)| {
-                let outer = self.around.of(side)[at].map(|outer| &self.all.of(side)[outer]);
-                let place = outer.map(|outer| (outer.source, &*outer.name, outer.number));
-                let number = met.entry(place).or_default();
-                *number += 1;
-                ((place, *number), (at, phase))
-            });
-            keyed.collect::<BTreeMap<_, _>>()
-        });
-        let pairs = keyed
-            .before
-            .into_iter()
-            .filter_map(|(key, before)| keyed.after.remove(&key).map(|after| Sides { before, after }));
-        pairs.collect()
-    }
+    pairs.extend(before.into_iter().zip(after).map(|(before, after)| Sides { before, after }));
+    pairs
 }
 
 /// The phases of a device, those of the after in their order, then those that are missing there. Of a name that is
@@ -174,7 +170,7 @@ pub(super) fn rows(
             names.entry((phase.source, &*phase.name)).or_default().of_mut(side).push((at, phase));
         }
     }
-    let by_place = ByPlace::new(all, &names);
+    let places = all.map(|phases| places(phases, &names));
     let of_sides = names.values_mut().flat_map(|Sides { before, after }| [before, after]);
     of_sides.for_each(|phases| phases.retain(|(_, phase)| phase.number >= options.skip_first));
     names.retain(|_, Sides { before, after }| !before.is_empty() || !after.is_empty());
@@ -183,9 +179,7 @@ pub(super) fn rows(
         let Sides { before, after } = named;
         let is_single = before.len() <= 1 && after.len() <= 1;
         if options.occurrences == Occurrences::Each && !before.is_empty() && !after.is_empty() {
-            let by_number = before.iter().zip(after).map(|(&before, &after)| Sides { before, after });
-            let pairs = if before.len() == after.len() { by_number.collect() } else { by_place.pairs(named) };
-            for pair in pairs {
+            for pair in pairs(named, &places) {
                 let row = PhaseRow::new(devices, pair.map(|&(_, phase)| Some(phase)), is_single);
                 rows.extend(row.map(|row| ((false, pair.after.0), row)));
             }
@@ -266,7 +260,7 @@ fn differing<'p>(names: impl Iterator<Item = &'p Named<'p>>, device: Option<Devi
     let more = said.split_off(said.len().min(MOST)).len();
     said.extend((more > 0).then(|| format!("{more} more phases")));
     let message = format!(
-        "phases do not occur equally often ({}): they are compared by number, counted anew in each phase around them that does",
+        "phases do not occur equally often ({}): they are compared by number, as far as possible within a phase around them that does",
         said.join("; ")
     );
     Some(Diagnostic::new(Code::PhaseOccurrencesDiffer, device, message).with_advice(Advice::CompareHighestPhases))

@@ -10,6 +10,7 @@ use ptmem_trace::profile::{DeviceProfile, Profile};
 use super::DeviceDiff;
 use super::differences::devices;
 use ptmem_trace::profile::Metric;
+use ptmem_trace::trace::Class;
 
 /// Reports a device on which every step gained the same more than before. Other growth, as that of a program whose inputs differ
 /// in size, says nothing about the next steps.
@@ -20,12 +21,16 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff) -> Option<Dia
     if gains.before.len() != gains.after.len() {
         return None;
     }
-    let more: Vec<i128> = gains.after.iter().zip(&gains.before).map(|(after, before)| after - before).collect();
-    let (first, rest) = more.split_first()?;
-    let each = u64::try_from(*first).ok().filter(|&each| each > 0)?;
-    if rest.is_empty() || rest.iter().any(|other| other != first) {
-        return None;
-    }
+    let more: Vec<[i128; 2]> = gains
+        .after
+        .iter()
+        .zip(&gains.before)
+        .map(|(after, before)| [after[0] - before[0], after[1] - before[1]])
+        .collect();
+    // By how much a block exceeds its request may differ from step to step, and many requests may share a size of blocks.
+    let is_same = |figure: usize| more.iter().all(|step| step[figure] == more[0][figure] && step[figure] > 0);
+    let figure = [0, 1].into_iter().find(|&figure| more.len() > 1 && is_same(figure))?;
+    let each = u64::try_from(more[0][figure]).ok().filter(|_| more.iter().all(|step| step[0] > 0))?;
     let message = format!(
         "each of {} of the after leaves {} more behind than that of the before: a leak, if more steps go on like this",
         count(more.len() as u64, "step", "steps"),
@@ -34,23 +39,27 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff) -> Option<Dia
     Some(Diagnostic::new(Code::StepsLeaveMore, device.id(), message))
 }
 
-/// Requested bytes that a device gains from the beginning of each named step to that of the next: by how much a block exceeds
-/// its request may differ from step to step.
-fn gains(profile: &Profile, device: &DeviceProfile) -> Vec<i128> {
+/// Allocated and requested bytes that a device gains from the beginning of each named step to that of the next.
+fn gains(profile: &Profile, device: &DeviceProfile) -> Vec<[i128; 2]> {
     let found =
         steps::find(&profile.course(device), &device.phases.marks(), profile.grouper().code(), &WantedSteps::Any);
     let borders = found.filter(|steps| matches!(steps.how, FoundBy::Named(_))).map(|steps| steps.borders());
     let borders = borders.unwrap_or_default();
     let trace = &device.trace;
-    let requested = |class: u32| i128::from(trace.classes[class as usize].requested);
-    let changes = trace
-        .moves
-        .iter()
-        .map(|one| one.begins().map_or(0, |block| requested(block.class)) - one.frees().map_or(0, requested));
-    let changes: Vec<i128> = changes.collect();
+    let bytes = |class: u32| {
+        let Class { bytes, requested, .. } = trace.classes[class as usize];
+        [bytes, requested].map(i128::from)
+    };
+    let changes = trace.moves.iter().map(|one| {
+        let comes = one.begins().map_or([0; 2], |block| bytes(block.class));
+        let goes = one.frees().map_or([0; 2], bytes);
+        [comes[0] - goes[0], comes[1] - goes[1]]
+    });
+    let changes: Vec<[i128; 2]> = changes.collect();
     let steps = borders.windows(2).map(|ends| {
         let [from, to] = [ends[0], ends[1]].map(|end| end.count().min(trace.symbols.len()));
-        trace.symbols[from..to.max(from)].iter().map(|&symbol| changes[symbol as usize]).sum()
+        let moved = trace.symbols[from..to.max(from)].iter().map(|&symbol| changes[symbol as usize]);
+        moved.fold([0; 2], |sum, change| [sum[0] + change[0], sum[1] + change[1]])
     });
     steps.collect()
 }
