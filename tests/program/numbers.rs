@@ -617,3 +617,11 @@ fn what_states_no_figures_or_has_no_cases_says_so() {
     assert_reads!(error(&["show", "a.pkl#x"]) => str!["error: a.pkl: there is no case 'x' in it; it has none"]);
     assert_reads!(error(&["diff", "b.json", "b.json#x"]) => str!["error: b.json stands for several files or cases, but b.json#x for one; expected several on both sides (a directory, a glob, or a file with cases), or one on each"]);
 }
+
+#[test]
+fn growth_that_reads_like_a_whole_percentage_says_by_how_much_it_is_beyond() {
+    let table = |peak: u64| format!("model, peak\nbert, {peak}\n");
+    let folder = folder(&[("a.csv", table(100_000_000).as_str()), ("b.csv", table(105_020_000).as_str())]);
+    let output = ptmem(folder.path(), &["diff", "a.csv", "b.csv", "--max-growth", "5%"]);
+    assert!(text(&output.stdout).contains("(+5.0 %), allowed 5 %, 19.53 KiB too much"), "{}", text(&output.stdout));
+}

@@ -215,7 +215,8 @@ impl RecordedSnapshot {
 /// Whether a text ends as names of files do, and ranges of steps do not.
 fn has_extension(text: &str) -> bool {
     let extension = text.rsplit_once('.').map(|(_, extension)| extension).unwrap_or_default();
-    extension.contains(|letter: char| letter.is_alphabetic()) && extension.chars().all(char::is_alphanumeric)
+    let is_of_letters = extension.chars().all(char::is_alphanumeric) && extension.contains(char::is_alphabetic);
+    is_of_letters && !text.contains("..")
 }
 
 impl FromStr for StepRange {
@@ -273,7 +274,7 @@ mod tests {
         {
             assert!(wrong.parse::<RecordedSnapshot>().is_err(), "{wrong}");
         }
-        for rest in ["step=2", "step=2..3", "steps:2", " steps=1..2", "3", "1..3", "continue", ""] {
+        for rest in ["step=2", "step=2..3", "step=2..end", "steps:2", " steps=1..2", "3", "1..3", "continue", ""] {
             let error = format!("x.pkl,{rest}").parse::<RecordedSnapshot>().unwrap_err();
             assert!(error.starts_with(&format!("unknown '{rest}' behind the comma")), "{error}");
         }

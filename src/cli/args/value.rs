@@ -27,7 +27,8 @@ impl Export {
     /// Whether it goes to standard output in a format of which a second report makes an invalid document.
     #[cfg(feature = "simulate")]
     pub(crate) fn is_document_on_stdout(&self) -> bool {
-        self.path.as_os_str() == "-" && !matches!(self.format, Format::Table | Format::Markdown | Format::Brief)
+        let is_of_lines = matches!(self.format, Format::Table | Format::Markdown | Format::Brief | Format::Github);
+        self.path.as_os_str() == "-" && !is_of_lines
     }
 
     /// Reads `FORMAT=PATH`, with one of these formats.

@@ -147,7 +147,7 @@ impl GateArguments {
         if gates.is_empty() {
             let lack = match &loaded.file {
                 Some((path, _)) => format!(": {} has no [gate.NAME]", path.display()),
-                None => ", and no ptmem.toml".to_owned(),
+                None => ": no ptmem.toml is read".to_owned(),
             };
             bail!(
                 "there is no gate{lack}; give a command, such as ptmem gate -- python train.py, or write a gate with \

@@ -217,8 +217,8 @@ fn beginning(profile: &Profile) -> Examined {
     }
     if has(profile, Code::FreesNotRecorded) {
         let words =
-            "PyTorch 2.0 does not record frees of blocks that are older than the recording, so the peak is unknown";
-        return unfit(words, FROM_THE_START);
+            "PyTorch 2.0 does not record frees of blocks that are older than the recording: the peak is a lower bound";
+        return unfit(words, "record from the start, before the model is made");
     }
     good("no sign of missing events")
 }

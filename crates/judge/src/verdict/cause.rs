@@ -177,10 +177,12 @@ fn gained(check: &Check, device: &DeviceDiff) -> Option<i128> {
     if check.limit.is_absolute { change(check, device)?.gained() } else { check.figures.delta }
 }
 
-/// Whether growth can explain a check: an absolute limit that the before exceeds as well is not exceeded by growth.
+/// Whether growth can explain a check: at least half of what is beyond an absolute limit, which the before may exceed as well.
 fn is_of_growth(check: &Check, device: &DeviceDiff) -> bool {
-    let before = change(check, device).and_then(|change| change.before).map(u128::from);
-    !check.limit.is_absolute || before.is_some_and(|before| Some(before) <= check.limit.allowed)
+    let gained = gained(check, device).and_then(|gained| u128::try_from(gained).ok()).unwrap_or(0);
+    let measured = check.measured().map_or(0, i128::unsigned_abs);
+    let beyond = measured.saturating_sub(check.limit.allowed.unwrap_or(0));
+    !check.limit.is_absolute || 2 * gained >= beyond
 }
 
 /// The cause of the growth that a check is about.

@@ -206,7 +206,10 @@ fn beyond(check: &Check) -> Option<String> {
     let CheckedFigures { before, delta, .. } = check.figures;
     let percent = delta.zip(before).and_then(|(delta, before)| format_percent(delta.abs(), before));
     let reads_the_same = Size(saturated(measured)).to_string() == Size(saturated(allowed)).to_string()
-        || percent.is_some_and(|percent| percent.trim_start_matches('+') == check.limit.text.trim_start_matches('±'));
+        || percent.is_some_and(|percent| {
+            let limit = check.limit.text.trim_start_matches('±');
+            [percent.trim_start_matches('+'), &percent.trim_start_matches('+').replace(".0 %", " %")].contains(&limit)
+        });
     // Headroom is what is left of the memory.
     let direction = if check.kind() == LimitKind::Headroom { "too little" } else { "too much" };
     let beyond = measured.checked_sub(allowed).filter(|bytes| *bytes > 0 && reads_the_same)?;
