@@ -607,6 +607,66 @@ fn growth_beside_an_allowed_leak_is_not_decided() {
     assert_reads!(told.message => str!["allocated bytes grow by 8.00 KiB per step beside what leaks: a buffer may be replaced by a larger one each time, or memory may grow in too few steps to count. A series of snapshots shows what grows"]);
 }
 
+/// What a search tells of allocated bytes that grow.
+fn growth_told(search: &Search) -> String {
+    let told = search.diagnostics.iter().find(|found| found.code == Code::AllocatedGrows);
+    told.map(|found| found.message.clone()).unwrap_or_default()
+}
+
+/// An allocation of each step of a range.
+fn kept_in(count: usize, range: Range<usize>) -> Program {
+    steps(count, |program, step| {
+        if range.contains(&step) {
+            program.alloc(format!("kept {step}"), "log:30", 2048);
+        }
+    })
+}
+
+/// A leak that begins after half of the steps, as one in a branch that a setting enables.
+#[test]
+fn what_begins_late_is_not_clear() {
+    let search = kept_in(30, 16..30).search(&LeakOptions::default());
+    assert_eq!((search.leaks().count(), verdict(&search)), (0, Verdict::Inconclusive));
+    let line = judge_leaks(&search, 0, false).headline().to_string();
+    assert_reads!(line => str!["INCONCLUSIVE leak: no stack leaves blocks behind steadily, at most in 13 of 28 steps, but allocated bytes grow; the stack that grew most is log (job.py:30)"]);
+    assert_reads!(growth_told(&search) => str!["log (job.py:30) leaves blocks behind in 13 of 13 steps, 2.00 KiB per step, but not steadily in the 16 before: a leak may have begun, or a cache may be filling. Record more steps, or judge these alone (--skip 16)"]);
+    // The steps alone that it names.
+    let skip = LeakOptions { skip: Some(16), ..LeakOptions::default() };
+    assert_eq!(verdict(&kept_in(30, 16..30).search(&skip)), Verdict::Regression);
+    // Smaller than what counts.
+    let large = LeakOptions { min_growth: Some(1 << 20), ..LeakOptions::default() };
+    assert_eq!(verdict(&kept_in(30, 16..30).search(&large)), Verdict::Pass);
+}
+
+#[test]
+fn what_fills_late_and_stops_is_no_leak() {
+    // It stops, or two steps are not yet a course.
+    for range in [16..26, 27..30] {
+        let search = kept_in(30, range.clone()).search(&LeakOptions::default());
+        assert_eq!((growth_told(&search), verdict(&search)), (String::new(), Verdict::Pass), "{range:?}");
+    }
+    // Each takes the place of a block of another line.
+    let replaced = steps(30, |program, step| {
+        program.alloc(format!("kept {step}"), if step < 16 { "fill:20" } else { "refill:30" }, 2048);
+        if let Some(old) = step.checked_sub(16) {
+            program.free(&format!("kept {old}"));
+        }
+    });
+    let search = replaced.search(&LeakOptions::default());
+    assert_eq!((growth_told(&search), verdict(&search)), (String::new(), Verdict::Pass));
+    // Requests that keep a block per step, and of which the last is the longest.
+    let mut request = Vec::new();
+    let requests = steps(40, |program, step| {
+        program.alloc(format!("key {step}"), "attend:30", 2048);
+        if [6, 16, 21].contains(&step) {
+            request.drain(..).for_each(|step| program.free(&format!("key {step}")));
+        }
+        request.push(step);
+    });
+    let search = requests.search(&LeakOptions::default());
+    assert_eq!((growth_told(&search), verdict(&search)), (String::new(), Verdict::Pass));
+}
+
 /// Models are kept once per run of three batches: in a third of the steps.
 #[test]
 fn what_is_kept_once_in_several_steps_is_found() {

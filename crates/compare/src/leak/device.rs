@@ -94,6 +94,21 @@ impl From<String> for UnclearLeaks {
     }
 }
 
+/// Blocks that a stack leaves behind steadily, but only since some step.
+#[derive(Debug)]
+pub(super) struct LateGrowth {
+    /// The name of the stack.
+    pub(super) label: String,
+    /// Index of the first step that left some behind.
+    pub(super) since: usize,
+    /// Number of steps since then that left blocks behind.
+    pub(super) grew: usize,
+    /// Number of steps since then.
+    pub(super) steps: usize,
+    /// Bytes of all these blocks.
+    pub(super) bytes: u64,
+}
+
 /// The growth on one device.
 #[derive(Debug, Default)]
 #[non_exhaustive]
@@ -118,6 +133,8 @@ pub struct DeviceLeaks {
     pub in_cycles: u64,
     /// True if totals were compared and no stacks: one of the files of a series has only figures.
     pub has_totals_only: bool,
+    /// The most that a stack leaves behind only since some step.
+    pub(super) late: Option<LateGrowth>,
     /// Growth of the totals.
     pub growth: TotalsGrowth,
     /// The reason why nothing can be said about leaks.

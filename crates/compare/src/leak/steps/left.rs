@@ -20,8 +20,8 @@ type Attribution = (Origin, Option<CppDigest>, Option<StringId>);
 
 /// Blocks that are held. Of equal requests, one may get a larger block: a rest that is too small to be another one.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-struct Kept {
-    held: Held,
+pub(super) struct Kept {
+    pub(super) held: Held,
     requested: u64,
 }
 
@@ -160,7 +160,7 @@ pub(super) struct LeftMemory<'l> {
     /// The blocks of each stack, in order.
     evidence: Vec<&'l [LeftBlock]>,
     /// The longest, in steps, that blocks of these stacks live by design.
-    lifetime: usize,
+    pub(super) lifetime: usize,
     end: Held,
 }
 
@@ -253,7 +253,7 @@ impl<'l> LeftMemory<'l> {
     }
 
     /// The memory by step. Not kept: the steps of all groups together may be more than a million.
-    fn steps(&self) -> BTreeMap<usize, Kept> {
+    pub(super) fn steps(&self) -> BTreeMap<usize, Kept> {
         let mut steps: BTreeMap<usize, Kept> = BTreeMap::new();
         for block in self.evidence.iter().copied().flatten() {
             *steps.entry(block.step as usize).or_default() += Kept::of(&self.classes[block.class as usize]);

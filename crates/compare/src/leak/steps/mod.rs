@@ -1,6 +1,7 @@
 //! Leaks within one snapshot: what nearly every step leaves behind.
 
 mod cycles;
+mod late;
 mod left;
 mod totals;
 
@@ -138,7 +139,9 @@ impl DeviceSteps<'_> {
         let blocks = self.left_blocks();
         let left = self.left_behind(&blocks);
         let leaking = left.values().filter(|left| left.metric == LeakMetric::Allocated);
-        found.left_in = leaking.filter_map(|left| left.count(self.options)).max().unwrap_or_default();
+        found.left_in = leaking.clone().filter_map(|left| left.count(self.options)).max().unwrap_or_default();
+        let late = leaking.filter_map(|left| left.late_growth(self.grouper, self.judged, self.options));
+        found.late = late.max_by_key(|late| late.bytes);
         let leaks = usable.and_then(|()| self.leaks(left));
         drop(blocks);
         match leaks.and_then(|leaks| self.require_no_guess(&leaks).map(|()| leaks)) {

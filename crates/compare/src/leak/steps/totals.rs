@@ -14,7 +14,7 @@ impl DeviceLeaks {
     pub(super) fn add_totals(&mut self, peak: Option<u64>, options: &LeakOptions) -> Vec<Diagnostic> {
         let mut remarks: Vec<Diagnostic> = self.add_fragmentation(options).into_iter().collect();
         self.add_growth(peak, options);
-        remarks.extend(self.unexplained(options));
+        remarks.extend(self.began_late().or_else(|| self.unexplained(options)));
         remarks
     }
 

@@ -1,0 +1,68 @@
+//! Stacks that begin in the course of the steps to leave blocks behind: a leak has begun, or a cache fills.
+
+use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_base::units::Size;
+use ptmem_trace::profile::Held;
+use ptmem_trace::stack::Grouper;
+
+use super::left::LeftMemory;
+use super::{FEWEST, TrustedSteps, rounded};
+use crate::leak::device::LateGrowth;
+use crate::leak::{DeviceLeaks, LeakOptions, Mode};
+
+impl LeftMemory<'_> {
+    /// The late growth that this is, if it is that. The oldest of the blocks are at least twice as old as any that was freed
+    /// became: requests to a model are of different lengths.
+    pub(super) fn late_growth(
+        &self,
+        grouper: &Grouper<'_>,
+        judged: TrustedSteps,
+        options: &LeakOptions,
+    ) -> Option<LateGrowth> {
+        let until = judged.until(self.lifetime);
+        let steps = self.steps();
+        let left: Vec<(usize, Held)> = steps.range(..until).map(|(&step, kept)| (step, kept.held)).collect();
+        if options.is_steady(left.len(), until.saturating_sub(judged.from)) {
+            return None;
+        }
+        let fewest = FEWEST.max(self.lifetime + 1);
+        let enough = left.iter().take_while(|(step, _)| step + fewest <= until);
+        let steady = enough.enumerate().find(|(at, (step, _))| options.is_steady(left.len() - at, until - step));
+        let (at, &(since, _)) = steady?;
+        let grew = &left[at..];
+        let bytes = grew.iter().fold(0, |sum: u64, (_, held)| sum.saturating_add(held.bytes));
+        let goes_on = left.last().is_some_and(|(step, _)| step + 2 >= until);
+        (goes_on && bytes >= options.min_growth.unwrap_or(1)).then(|| LateGrowth {
+            label: self.label(grouper),
+            since,
+            grew: grew.len(),
+            steps: until - since,
+            bytes,
+        })
+    }
+}
+
+impl DeviceLeaks {
+    /// A diagnostic on late growth, unless as much was freed, or other stacks that leak are all that grows.
+    pub(super) fn began_late(&self) -> Option<Diagnostic> {
+        let held = self.totals(|point| point.allocated)?;
+        let late = self.late.as_ref()?;
+        let before = late.since.checked_sub(self.skip + 1)?;
+        let leaked = self.leaked();
+        let gained = i128::from(*held.last()?) - i128::from(*held.get(before)?);
+        if (gained - (leaked.last()? - leaked.get(before)?)) * 2 < i128::from(late.bytes) {
+            return None;
+        }
+        let noun = self.noun(Mode::Steps);
+        let message = format!(
+            "{} leaves blocks behind in {} of {} {noun}s, {} per {noun}, but not steadily in the {since} before: a leak may \
+             have begun, or a cache may be filling. Record more {noun}s, or judge these alone (--skip {since})",
+            late.label,
+            late.grew,
+            late.steps,
+            Size(u64::try_from(rounded(late.bytes.into(), late.steps)).unwrap_or_default()),
+            since = late.since,
+        );
+        Some(Diagnostic::new(Code::AllocatedGrows, self.device, message))
+    }
+}
