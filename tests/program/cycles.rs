@@ -139,6 +139,19 @@ fn cycles_that_do_not_grow_are_told() {
     assert!(says(&report, "reference-cycles"), "{report:#}");
 }
 
+/// The collector runs once in the first steps, and then after the dump.
+#[test]
+fn growth_by_cycles_alone_is_not_unexplained() {
+    let folder = tempfile::tempdir().unwrap();
+    let after: Vec<u64> = (5..STEPS).map(kept).collect();
+    let report = leaks(folder.path(), steps(&[4]), Some((&[[20, 25]], &after, 4 * STEPS + 5)));
+    assert_eq!(verdict_and_metric(&report), ["pass", "none"], "{report:#}");
+    assert!(says(&report, "reference-cycles") && !says(&report, "allocated-grows"), "{report:#}");
+    // The same frees by the program.
+    let report = leaks(folder.path(), steps(&[4]), Some((&[], &[], 4 * STEPS + 5)));
+    assert!(says(&report, "allocated-grows"), "{report:#}");
+}
+
 #[test]
 fn without_that_knowledge_a_leak_says_what_is_not_known() {
     let folder = tempfile::tempdir().unwrap();

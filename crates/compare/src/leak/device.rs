@@ -131,6 +131,8 @@ pub struct DeviceLeaks {
     pub min_growth: Option<u64>,
     /// Bytes that steps left behind until Python's garbage collector freed them.
     pub in_cycles: u64,
+    /// Bytes at the end of each step that Python's garbage collector freed later.
+    pub(super) collected_later: Vec<u64>,
     /// True if totals were compared and no stacks: one of the files of a series has only figures.
     pub has_totals_only: bool,
     /// The most that a stack leaves behind only since some step.
@@ -268,14 +270,15 @@ impl DeviceLeaks {
     /// Allocated bytes at each point that counts, without those of leaks.
     fn beside_leaks(&self) -> Option<Vec<u64>> {
         let values = self.totals(|point| point.allocated)?;
-        let beside = values.into_iter().zip(self.leaked()).map(|(value, leaked)| i128::from(value) - leaked);
+        let leaked = self.leaked(&[LeakMetric::Allocated, LeakMetric::Cycles]);
+        let beside = values.into_iter().zip(leaked).map(|(value, leaked)| i128::from(value) - leaked);
         Some(beside.map(|bytes| u64::try_from(bytes).unwrap_or_default()).collect())
     }
 
-    /// Allocated bytes of all leaks together at each point that counts.
-    pub(super) fn leaked(&self) -> Vec<i128> {
+    /// Bytes of all leaks of these metrics together at each point that counts.
+    pub(super) fn leaked(&self, metrics: &[LeakMetric]) -> Vec<i128> {
         let mut leaked = vec![0; self.counted().len()];
-        let leaks = self.leaks.iter().filter(|leak| leak.metric != LeakMetric::Fragmentation);
+        let leaks = self.leaks.iter().filter(|leak| metrics.contains(&leak.metric));
         for (at, rise) in leaks.flat_map(|leak| leak.course.rises()) {
             leaked[at] += rise;
         }

@@ -133,6 +133,7 @@ impl DeviceSteps<'_> {
             min_growth: self.options.min_growth,
             device: self.device.device,
             in_cycles: self.in_cycles(),
+            collected_later: self.collected_later(),
             ..DeviceLeaks::default()
         };
         let usable = self.require_steps();
@@ -263,7 +264,7 @@ impl DeviceSteps<'_> {
     fn grows_most(&self, leaks: &[Leak]) -> Option<String> {
         let first = self.steps.steps.get(self.judged.from + 1)?.from;
         let last = self.steps.steps.get(self.judged.last)?.from;
-        let [first, last] = [first, last].map(|at| self.device.trace.blocks_at(at));
+        let [first, last] = [first, last].map(|at| self.uncollected_at(at));
         let mut groups: BTreeMap<Key, BTreeMap<String, i128>> = BTreeMap::new();
         for (class, (first, last)) in self.device.trace.classes.iter().zip(first.into_iter().zip(last)) {
             let gain = i128::from(class.bytes) * (i128::from(last) - i128::from(first));

@@ -7,7 +7,7 @@ use ptmem_trace::phase::steps::FoundBy;
 use super::{FEWEST, rounded};
 use crate::leak::found::fragmentation_grows;
 use crate::leak::trend::rises;
-use crate::leak::{DeviceLeaks, LeakOptions, Mode, SeriesPoint};
+use crate::leak::{DeviceLeaks, LeakMetric, LeakOptions, Mode, SeriesPoint};
 
 impl DeviceLeaks {
     /// Adds the growth of the totals, and returns remarks on it. `peak` is that of allocated bytes.
@@ -32,12 +32,20 @@ impl DeviceLeaks {
         Some(remark)
     }
 
+    /// Allocated bytes at the end of each step that counts, without those that Python's garbage collector freed later.
+    pub(super) fn held_for_good(&self) -> Option<Vec<u64>> {
+        let mut held = self.totals(|point| point.allocated)?;
+        let collected = self.collected_later.get(self.skip..).unwrap_or_default();
+        held.iter_mut().zip(collected).for_each(|(held, collected)| *held = held.saturating_sub(*collected));
+        Some(held)
+    }
+
     /// A diagnostic if more memory grows than the leaks explain, such as one buffer that is replaced by a larger one in
     /// every step.
     fn unexplained(&self, options: &LeakOptions) -> Option<Diagnostic> {
-        let held = self.totals(|point| point.allocated)?;
+        let held = self.held_for_good()?;
         let gained = i128::from(*held.last()?) - i128::from(*held.first()?);
-        let leaked = self.leaked();
+        let leaked = self.leaked(&[LeakMetric::Allocated]);
         let rest = gained - (leaked.last()? - leaked.first()?);
         // Steps are not equal to the byte.
         let matters = rest > i128::from(*held.iter().max()?) / 100 || self.explained().is_none() && rest > 0;
@@ -72,7 +80,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::leak::{Course, Leak, LeakMetric};
+    use crate::leak::{Course, Leak};
 
     const MIB: u64 = 1 << 20;
 
