@@ -682,6 +682,8 @@ fn what_is_kept_once_in_several_steps_is_found() {
     let [leak] = &only_device(&search).leaks[..] else { panic!("{:#?}", search.devices) };
     assert_eq!((leak.label.as_str(), leak.grew, leak.judged), ("build (job.py:40)", 7, 22));
     assert_eq!((leak.bytes, verdict(&search)), (7 * 64 * 1024, Verdict::Regression));
+    // The 22 steps that count are seven periods and a part.
+    assert_eq!((leak.bytes_per_step, leak.blocks_per_step()), (64 * 1024 / 3, "0.3".to_owned()));
     // Neither is one of them left out, nor are they of different sizes, nor do they stop.
     for other in [
         kept(&[0, 3, 6, 12, 15, 18, 21], |_| 64 * 1024),

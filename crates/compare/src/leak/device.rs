@@ -234,6 +234,7 @@ impl DeviceLeaks {
             bytes_per_step: trend.slope.unwrap_or_default(),
             grew: trend.grew,
             judged: trend.steps,
+            span: trend.steps,
             end,
             rounds: proportion(rounds.enumerate()),
             course: Course::new(held.len(), held.iter().map(|held| held.bytes).enumerate()),

@@ -80,6 +80,8 @@ pub struct Leak {
     pub grew: usize,
     /// Number of steps that count.
     pub judged: usize,
+    /// Number of steps in which it gained that much: those that count, or whole periods of what comes every N steps.
+    pub(super) span: usize,
     /// Bytes and blocks that it holds at the end.
     pub end: Held,
     /// A digest of the proportion in which it gained blocks in the steps that count; `None` if it gained none.
@@ -137,7 +139,7 @@ impl Leak {
     /// Blocks that it gains per snapshot or step, with one decimal where they are not whole.
     #[must_use]
     pub fn blocks_per_step(&self) -> String {
-        let blocks = approximate(self.blocks) / approximate(self.judged.max(1) as u64);
+        let blocks = approximate(self.blocks) / approximate(self.span.max(1) as u64);
         if blocks.fract() == 0.0 { format!("{blocks}") } else { format!("{blocks:.1}") }
     }
 }

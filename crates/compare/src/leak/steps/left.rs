@@ -188,14 +188,15 @@ fn course(steps: &[(usize, Kept)], judged: Range<usize>) -> Course {
     Course::new(judged.len(), sums)
 }
 
-/// Whether the same amount stays after every N steps, such as a model after each run of three batches.
-fn has_period(steps: &[(usize, Kept)], judged: Range<usize>) -> bool {
-    let (Some(first), Some(second), Some(last)) = (steps.first(), steps.get(1), steps.last()) else { return false };
+/// The number N, if the same amount stays after every N steps, such as a model after each run of three batches.
+fn period(steps: &[(usize, Kept)], judged: Range<usize>) -> Option<usize> {
+    let [first, second, .., last] = steps else { return None };
     let period = second.0 - first.0;
     let amount = |kept: Kept| (kept.requested, kept.held.blocks);
     let is_even =
         steps.windows(2).all(|pair| pair[1].0 - pair[0].0 == period && amount(pair[1].1) == amount(pair[0].1));
-    steps.len() >= FEWEST && is_even && first.0 < judged.start + period && last.0 + period >= judged.end
+    let covers = first.0 < judged.start + period && last.0 + period >= judged.end;
+    (steps.len() >= FEWEST && is_even && covers).then_some(period)
 }
 
 /// True if an optimizer makes its state there, once for each parameter, however many steps that takes.
@@ -297,8 +298,10 @@ impl<'l> LeftMemory<'l> {
         let held = steps.iter().fold(Held::default(), |sum, (_, kept)| sum + kept.held);
         // Growth that has stopped is not a leak.
         let goes_on = steps.last().is_some_and(|(step, _)| step + 2 >= until);
-        let is_steady = goes_on && options.is_steady(steps.len(), count) || has_period(&steps, judged.from..until);
-        if !is_steady || held.bytes < options.min_growth.unwrap_or(1) {
+        let is_steady = goes_on && options.is_steady(steps.len(), count);
+        // The steps before the first period and after the last one may be any part of another.
+        let span = if is_steady { count } else { steps.len() * period(&steps, judged.from..until)? };
+        if held.bytes < options.min_growth.unwrap_or(1) {
             return None;
         }
         let leak = Leak {
@@ -308,9 +311,10 @@ impl<'l> LeftMemory<'l> {
             bucket: self.identity.bucket,
             bytes: i128::from(held.bytes),
             blocks: i128::from(held.blocks),
-            bytes_per_step: rounded(i128::from(held.bytes), count),
+            bytes_per_step: rounded(i128::from(held.bytes), span),
             grew: steps.len(),
             judged: count,
+            span,
             end: self.end,
             rounds: proportion(steps.iter().map(|(step, kept)| (*step, i128::from(kept.held.blocks)))),
             course: course(&steps, judged.from..until),
@@ -334,8 +338,8 @@ mod tests {
     #[test]
     fn equal_requests_are_the_same_amount_whatever_blocks_they_get() {
         let steps = [(1, kept(8)), (4, kept(9)), (7, kept(8))];
-        assert!(has_period(&steps, 0..10));
-        assert!(!has_period(&[steps[0], steps[1], (7, Kept { requested: 9, ..kept(9) })], 0..10));
+        assert_eq!(period(&steps, 0..10), Some(3));
+        assert_eq!(period(&[steps[0], steps[1], (7, Kept { requested: 9, ..kept(9) })], 0..10), None);
     }
 
     #[test]
