@@ -7,8 +7,9 @@
 
 use std::ops::RangeInclusive;
 
-use ptmem_snapshot::snapshot::{Action, Event, Tables};
+use ptmem_snapshot::snapshot::{Action, Event};
 
+use super::device::DeviceView;
 use super::figures::FreeBlocks;
 use super::rounding::SHARED_POOL;
 use super::{Oom, Position, StatedBytes};
@@ -129,8 +130,11 @@ pub(super) struct RunningCounters {
     pub(super) allocated_total: u128,
 }
 
-/// Runs the events forward. `pools` has the free blocks of the pool at each failed allocation, for the first of them.
-pub(super) fn run(events: &[Event], tables: &Tables, trace: &Trace, pools: Vec<Option<FreeBlocks>>) -> RunningCounters {
+/// Runs the events of a device forward. `pools` has the free blocks of the pool at each failed allocation, for the first of
+/// them.
+pub(super) fn run(view: DeviceView<'_>, trace: &Trace, pools: Vec<Option<FreeBlocks>>) -> RunningCounters {
+    let events = view.events();
+    let has_private_pools = view.device.segments.iter().any(|segment| is_private(segment.pool_id));
     let mut pools = pools.into_iter();
     follow(trace, |counters, now, is_marker| {
         let Some(event) = now.event().and_then(|index| events.get(index as usize)).filter(|_| is_marker) else {
@@ -138,8 +142,12 @@ pub(super) fn run(events: &[Event], tables: &Tables, trace: &Trace, pools: Vec<O
         };
         if event.action == Action::Oom {
             counters.fail(event, now, pools.next().flatten());
-        } else if event.action == Action::Snapshot && !is_of_private_pool(event, tables) {
-            counters.check(event);
+        } else if event.action == Action::Snapshot {
+            let pool_id = view.snapshot.tables.tags(event.tags).pool_id;
+            if !is_private(pool_id) {
+                // Before PyTorch 2.12, the event of `MemPool.snapshot()` does not name the pool.
+                counters.check(event, has_private_pools && pool_id.is_none());
+            }
         }
     })
 }
@@ -158,9 +166,8 @@ pub(super) fn follow(trace: &Trace, mut after: impl FnMut(&mut RunningCounters, 
     counters
 }
 
-/// True for a snapshot of one private pool alone: it has the active bytes of no other.
-fn is_of_private_pool(event: &Event, tables: &Tables) -> bool {
-    tables.tags(event.tags).pool_id.is_some_and(|pool| pool != SHARED_POOL)
+fn is_private(pool_id: Option<(u64, u64)>) -> bool {
+    pool_id.is_some_and(|pool| pool != SHARED_POOL)
 }
 
 impl RunningCounters {
@@ -217,11 +224,14 @@ impl RunningCounters {
         }
     }
 
-    /// Holds a `snapshot` event against the active bytes.
-    fn check(&mut self, event: &Event) {
+    /// Holds a `snapshot` event against the active bytes. One that may be of a private pool may state less.
+    fn check(&mut self, event: &Event, may_be_of_pool: bool) {
         let seen = i128::from(event.size);
         let active = *self.of(Measure::Active);
         let range = active.range();
+        if may_be_of_pool && seen < *range.start() {
+            return;
+        }
         self.checkpoints.total += 1;
         self.checkpoints.matched += u64::from(seen == active.now);
         self.checkpoints_missed += u64::from(!range.contains(&seen));

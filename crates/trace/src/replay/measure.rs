@@ -65,7 +65,7 @@ pub(super) fn measure(
     let placed = (0..).zip(&addresses).filter(|&(index, _)| !left_out.has(index));
     let numbered = placed.map(|(index, &address)| (numbers.of(index), address)).collect();
     let layout = wanted.layout.then(|| Layout::new(view, numbered));
-    let counters = counters::run(events, &snapshot.tables, &trace, pools);
+    let counters = counters::run(view, &trace, pools);
     let findings = Findings {
         view,
         lifetimes: &lifetimes,
