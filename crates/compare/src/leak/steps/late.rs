@@ -8,7 +8,7 @@ use ptmem_trace::stack::Grouper;
 use super::left::LeftMemory;
 use super::{FEWEST, TrustedSteps, rounded};
 use crate::leak::device::LateGrowth;
-use crate::leak::{DeviceLeaks, LeakMetric, LeakOptions, Mode};
+use crate::leak::{DeviceLeaks, LeakOptions, Mode};
 
 impl LeftMemory<'_> {
     /// The late growth that this is, if it is that. The oldest of the blocks are at least twice as old as any that was freed
@@ -45,12 +45,10 @@ impl LeftMemory<'_> {
 impl DeviceLeaks {
     /// A diagnostic on late growth, unless as much was freed, or other stacks that leak are all that grows.
     pub(super) fn began_late(&self) -> Option<Diagnostic> {
-        let held = self.held_for_good()?;
+        let held = self.unexplained_bytes()?;
         let late = self.late.as_ref()?;
         let before = late.since.checked_sub(self.skip + 1)?;
-        let leaked = self.leaked(&[LeakMetric::Allocated]);
-        let gained = i128::from(*held.last()?) - i128::from(*held.get(before)?);
-        if (gained - (leaked.last()? - leaked.get(before)?)) * 2 < i128::from(late.bytes) {
+        if (held.last()? - held.get(before)?) * 2 < i128::from(late.bytes) {
             return None;
         }
         let noun = self.noun(Mode::Steps);

@@ -32,27 +32,28 @@ impl DeviceLeaks {
         Some(remark)
     }
 
-    /// Allocated bytes at the end of each step that counts, without those that Python's garbage collector freed later.
-    pub(super) fn held_for_good(&self) -> Option<Vec<u64>> {
-        let mut held = self.totals(|point| point.allocated)?;
+    /// Allocated bytes at the end of each step that counts, without those that leak, and those that Python's garbage collector
+    /// freed later.
+    pub(super) fn unexplained_bytes(&self) -> Option<Vec<i128>> {
+        let held = self.totals(|point| point.allocated)?;
+        let leaked = self.leaked(&[LeakMetric::Allocated]);
+        let mut rest: Vec<i128> = held.iter().zip(leaked).map(|(&held, leaked)| i128::from(held) - leaked).collect();
         let collected = self.collected_later.get(self.skip..).unwrap_or_default();
-        held.iter_mut().zip(collected).for_each(|(held, collected)| *held = held.saturating_sub(*collected));
-        Some(held)
+        rest.iter_mut().zip(collected).for_each(|(rest, &collected)| *rest -= i128::from(collected));
+        Some(rest)
     }
 
     /// A diagnostic if more memory grows than the leaks explain, such as one buffer that is replaced by a larger one in
     /// every step.
     fn unexplained(&self, options: &LeakOptions) -> Option<Diagnostic> {
-        let held = self.held_for_good()?;
-        let gained = i128::from(*held.last()?) - i128::from(*held.first()?);
-        let leaked = self.leaked(&[LeakMetric::Allocated]);
-        let rest = gained - (leaked.last()? - leaked.first()?);
+        let held = self.unexplained_bytes()?;
+        let gained = held.last()? - held.first()?;
         // Steps are not equal to the byte.
-        let matters = rest > i128::from(*held.iter().max()?) / 100 || self.explained().is_none() && rest > 0;
+        let matters = gained > held.iter().max()? / 100 || self.explained().is_none() && gained > 0;
         // Memory that fills and then stays is a cache.
         let goes_on = held.last() > held.get(held.len() / 2);
         let is_steady = held.is_sorted() || options.is_steady(rises(&held), held.len() - 1);
-        let is_ignored = rest < options.min_growth.unwrap_or_default().into();
+        let is_ignored = gained < options.min_growth.unwrap_or_default().into();
         if !matters || is_ignored || !goes_on || !is_steady || self.sizes_grow || falls_back(&held) {
             return None;
         }
@@ -62,7 +63,7 @@ impl DeviceLeaks {
         let message = format!(
             "allocated bytes grow by {} per {step}{explained}: a buffer may be replaced by a larger \
              one each time, or memory may grow in too few {step}s to count. A series of snapshots shows what grows",
-            Size(u64::try_from(rounded(rest, (held.len() - 1).max(1))).unwrap_or_default()),
+            Size(u64::try_from(rounded(gained, (held.len() - 1).max(1))).unwrap_or_default()),
         );
         Some(Diagnostic::new(Code::AllocatedGrows, self.device, message))
     }
@@ -70,7 +71,7 @@ impl DeviceLeaks {
 
 /// True if what was held falls again and again to where it was, as a cache that grows within each request and is then
 /// freed.
-fn falls_back(held: &[u64]) -> bool {
+fn falls_back(held: &[i128]) -> bool {
     let (earlier, later) = held.split_at(held.len() / 2);
     earlier.iter().min() >= later.iter().min()
 }

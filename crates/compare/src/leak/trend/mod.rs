@@ -121,7 +121,7 @@ impl Trend {
 }
 
 /// The number of values that are larger than the one before.
-pub(super) fn rises(values: &[u64]) -> usize {
+pub(super) fn rises<T: PartialOrd>(values: &[T]) -> usize {
     values.windows(2).filter(|pair| pair[1] > pair[0]).count()
 }
 
