@@ -543,6 +543,48 @@ fn a_program_that_fails_is_told_by_its_recording() {
     }
 }
 
+/// `sys.exit` raises an exception: it can be caught, or end a thread alone.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_program_that_goes_on_after_an_exit_has_not_failed() {
+    let python = python();
+    let place = TempDir::new().unwrap();
+    for exit in [
+        "try:\n    sys.exit(2)\nexcept SystemExit as error:\n    held = error",
+        "thread = threading.Thread(target=sys.exit, args=(1,))\nthread.start()\nthread.join()",
+    ] {
+        let script = format!("{TRAIN}\nimport sys, threading\ntrain(1)\n{exit}\ntrain(1)\n");
+        let recorded = record_script(&python, place.path(), &script, "out.pkl");
+        assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+        let mut check = Command::new(PTMEM);
+        let output = check.current_dir(place.path()).args(["check", "out.pkl", "--max", "peak=1GiB"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{exit}: {}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+/// The program itself succeeds: only the recording of the process that failed may say so.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_process_that_fails_within_a_program_is_told_by_its_recording() {
+    let python = python();
+    let place = TempDir::new().unwrap();
+    for (failure, told) in
+        [("sys.exit(5)", "exit status 5"), ("raise ValueError('a bad batch')", "ValueError: a bad batch")]
+    {
+        let script = format!(
+            "{TRAIN}\nimport multiprocessing, sys\ndef work():\n    train(1)\n    {failure}\n\
+             process = multiprocessing.get_context('fork').Process(target=work)\nprocess.start()\nprocess.join()\n"
+        );
+        let recorded = record_script(&python, place.path(), &script, "out.pkl");
+        assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+        let mut check = Command::new(PTMEM);
+        let output = check.current_dir(place.path()).args(["check", "out.pkl", "--max", "peak=1GiB"]).output().unwrap();
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(3), "{stdout}");
+        assert!(stdout.contains(&format!("the program failed: {told}")), "{stdout}");
+    }
+}
+
 /// An operator that runs between two compiled parts calls functions of ours: PyTorch would compile them, and fail.
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]

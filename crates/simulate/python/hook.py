@@ -198,35 +198,11 @@ def note(name, line):
         file.write(line.replace("\n", " ") + "\n")
 
 
-class Exit:
-    """How the program asked to end, where no exception says it."""
-
-    def __init__(self):
-        self.status = 0
-        self.error = None
-        leave = sys.exit
-
-        def note_and_leave(status=None, /):
-            self.status = status
-            self.error = sys.exc_info()[1]
-            leave(status)
-
-        sys.exit = note_and_leave
-
-    def failure(self):
-        """The error that ends the program, or its status in words; None on success."""
-        error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None) or self.error
-        if self.status in (None, 0) and self.error is error:
-            return None
-        if error is not None:
-            return error
-        return f"exit status {self.status}" if isinstance(self.status, int) else f"exit status 1: {self.status}"
-
-
 class Recorder:
     """Records the history of the allocator, of all of the process or of some steps of its optimizer."""
 
     def __init__(self, torch, text):
+        import ptmem_simulate_exit as leaving
         import ptmem_simulate_facts as facts
 
         # first;last;path, with empty numbers where all is recorded, and a plus where the program goes on after the last
@@ -250,7 +226,7 @@ class Recorder:
             self.facts.calls = outermost.OutermostCalls(facts.allocations_of_devices)
             self.facts.calls.install(torch)
             self.history.hold()
-        self.exit = Exit()
+        self.exit = leaving.Exit()
         self.process = None
         self.began = None
         self.watch = None

@@ -8,9 +8,10 @@ pub const PYTHON_WATCH: &str = "ptmem_simulate_watch";
 
 /// Files for the child's Python by their paths: the code that runs when it starts, and the modules beside it. The head
 /// of each describes it.
-pub const PYTHON: [(&str, &str); 25] = [
+pub const PYTHON: [(&str, &str); 26] = [
     ("sitecustomize.py", include_str!("../python/hook.py")),
     ("ptmem_simulate_answers.py", include_str!("../python/answers.py")),
+    ("ptmem_simulate_exit.py", include_str!("../python/exit.py")),
     ("ptmem_simulate_facts.py", include_str!("../python/facts.py")),
     ("ptmem_simulate_outermost.py", include_str!("../python/outermost.py")),
     ("ptmem_simulate_ran.py", include_str!("../python/ran.py")),
