@@ -292,6 +292,19 @@ fn gradient_checkpointing() {
     assert_counters_of_ranks_equal(&Story { name: "checkpointed", ..Story::default() }, &CHECKPOINTED);
 }
 
+/// PyTorch 2.11 fails where the stacks of frees are recorded. The annotations of all steps stay.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_recomputation_that_an_exception_stops() {
+    let story = Story { name: "recomputation_stopped", since: 5, ..Story::default() };
+    let Some(python) = python_since(story.since, story.name) else { return };
+    let place = run(&python, &story).1;
+    assert_counters_of_ranks_equal(&story, place.path());
+    let figures = figures(&place.path().join("snapshot.pkl"), &["--phases"]);
+    let phases = figures["phases"].as_array().unwrap().iter();
+    assert_eq!(phases.filter(|phase| phase["name"] == "Optimizer.step#AdamW.step").count(), 3, "{figures}");
+}
+
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
 fn convolutions_with_a_workspace() {

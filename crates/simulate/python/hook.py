@@ -230,6 +230,8 @@ class Recorder:
         self.process = None
         self.began = None
         self.watch = None
+        #: The options that turned the history on; None while it is off.
+        self.options = None
         #: Why C++ frames have no names here, once that was asked; empty if they have.
         self.unnamed = None
         self.done = False
@@ -251,6 +253,10 @@ class Recorder:
         self.torch.cuda._lazy_call(self.first_use)
         atexit.register(self.at_exit)
         self.watch_ranks()
+        if self.peaks is None:
+            import ptmem_simulate_recomputation as recomputation
+
+            recomputation.Stops(self.set_context).install(self.torch)
         try:
             from torch.optim.optimizer import register_optimizer_step_post_hook
         except ImportError:
@@ -313,7 +319,8 @@ class Recorder:
 
     def turn_on(self):
         if self.peaks is not None:
-            return self.peaks.begin()
+            self.peaks.begin()
+            return
         # Releases before 2.8 cannot name C++ frames without addr2line.
         asked = os.environ.get("PTMEM_SIMULATE_STACKS", "all")
         if asked == "all" and self.unnamed is None:
@@ -335,10 +342,18 @@ class Recorder:
         for arguments, options in ways:
             try:
                 with self.history.opened():
-                    return self.torch.cuda.memory._record_memory_history(*arguments, **options)
+                    self.torch.cuda.memory._record_memory_history(*arguments, **options)
             except TypeError:
                 continue
-        return None
+            self.options = options
+            return
+
+    def set_context(self, context):
+        """Records stacks of allocations alone, or of frees, too, from now on. The history goes on."""
+        if self.options is not None:
+            options = {**self.options, "context": context, "clear_history": False}
+            with self.history.opened():
+                self.torch.cuda.memory._record_memory_history(**options)
 
     def begin_anew(self):
         """Forgets the history so far; blocks keep their frames."""
@@ -350,6 +365,7 @@ class Recorder:
             self.record()
 
     def turn_off(self):
+        self.options = None
         if self.peaks is None:
             with self.history.opened():
                 self.torch.cuda.memory._record_memory_history(None)
@@ -450,10 +466,7 @@ class Recorder:
         if failure is None:
             self.dump("whole")
         else:
-            text = failure if isinstance(failure, str) else self.tools.last_line(failure)
-            if FAULT_OF_PYTORCH in text:
-                sys.stderr.write(WAY_OUT)
-            self.dump("exception", text)
+            self.dump("exception", failure if isinstance(failure, str) else self.tools.last_line(failure))
 
     def fail(self, problem):
         """Fails the run for a reason, unless the command itself fails."""
@@ -510,13 +523,6 @@ class Recorder:
 
 
 ALONE = "PTMEM_SIMULATE_ALONE" in os.environ
-
-# Checkpointing without re-entry fails so inside the backward pass in some releases while frames are recorded.
-FAULT_OF_PYTORCH = "returned NULL without setting an exception"
-WAY_OUT = (
-    "ptmem simulate: if the program checkpoints without re-entry, this is a fault of PyTorch, which fails so whenever "
-    "call stacks are recorded. Record with use_reentrant=True, or with another release of PyTorch\n"
-)
 
 ANSWERS = (
     later("operators", "install"),

@@ -8,7 +8,7 @@ pub const PYTHON_WATCH: &str = "ptmem_simulate_watch";
 
 /// Files for the child's Python by their paths: the code that runs when it starts, and the modules beside it. The head
 /// of each describes it.
-pub const PYTHON: [(&str, &str); 26] = [
+pub const PYTHON: [(&str, &str); 27] = [
     ("sitecustomize.py", include_str!("../python/hook.py")),
     ("ptmem_simulate_answers.py", include_str!("../python/answers.py")),
     ("ptmem_simulate_exit.py", include_str!("../python/exit.py")),
@@ -18,6 +18,7 @@ pub const PYTHON: [(&str, &str); 26] = [
     ("ptmem_simulate_opened.py", include_str!("../python/opened.py")),
     ("ptmem_simulate_ranges.py", include_str!("../python/ranges.py")),
     ("ptmem_simulate_ranks.py", include_str!("../python/ranks.py")),
+    ("ptmem_simulate_recomputation.py", include_str!("../python/recomputation.py")),
     ("ptmem_simulate_sent.py", include_str!("../python/sent.py")),
     ("ptmem_simulate_one_rank.py", include_str!("../python/one_rank.py")),
     ("ptmem_simulate_guesses.py", include_str!("../python/guesses.py")),

@@ -123,6 +123,21 @@ def checkpointed():
         optimizer.zero_grad()
 
 
+def recomputation_stopped():
+    """PyTorch stops the recomputation in the last operator, by an exception that frees its results."""
+    from torch.utils.checkpoint import checkpoint
+
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(500, 500), nn.Dropout(0.1)) for _ in range(3))).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(3):
+        x = torch.randn(64, 500, device="cuda")
+        for layer in model:
+            x = checkpoint(layer, x, use_reentrant=False)
+        x.square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 def convolutional():
     model = nn.Sequential(
         nn.Conv2d(3, 32, 3, padding=1),
