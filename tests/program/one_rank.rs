@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value as Json;
 use tempfile::TempDir;
 
-use crate::simulated_torch::python_since;
+use crate::simulated_torch::{figures_of, python_since, record_script_with};
 use crate::support::tool::say;
 
 const PTMEM: &str = env!("CARGO_BIN_EXE_ptmem");
@@ -113,6 +113,35 @@ fn what_only_rank_0_of_torchrun_knows_is_given_heard_or_counted() {
     assert!(["after_rank0.pkl", "after_rank300.pkl"].iter().all(|file| heard.path().join(file).exists()));
     assert_eq!(counters(heard.path(), 300), counters(other.path(), 300));
     assert_eq!(peak(&counters(heard.path(), 0)), peak(&counters(heard.path(), 300)));
+}
+
+const STATIC_GRAPH: &str = "
+import os, time, torch
+from torch import distributed, nn
+distributed.init_process_group('nccl')
+model = nn.Sequential(*(nn.Linear(512, 512) for _ in range(4))).cuda()
+parallel = nn.parallel.DistributedDataParallel(model, static_graph=True, gradient_as_bucket_view=True)
+optimizer = torch.optim.SGD(parallel.parameters(), lr=0.1)
+for step in range(4):
+    time.sleep(SECONDS)
+    parallel(torch.randn(64, 512, device='cuda')).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+";
+
+/// Whether the first buckets are gone when there are new ones does not depend on the speed of the machine.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn buckets_of_a_static_graph_are_replaced_as_in_slow_steps() {
+    let Some(python) = suitable_python() else { return };
+    let place = TempDir::new().unwrap();
+    for (seconds, name) in [("0", "fast.pkl"), ("0.5", "slow.pkl")] {
+        let script = STATIC_GRAPH.replace("SECONDS", seconds);
+        let output = record_script_with(&python, place.path(), &script, name, &["--world-size", "2", "--rank", "0"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let [fast, slow] = ["fast.pkl", "slow.pkl"].map(|name| figures_of(place.path(), name)["allocated"].clone());
+    assert_eq!(fast["peak"], slow["peak"]);
 }
 
 #[test]

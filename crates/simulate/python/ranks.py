@@ -83,20 +83,22 @@ def settle_buckets(torch):
     It looks every 100 ms. A simulated step is shorter, so chance would decide which comes first. A real step is often
     longer.
     """
-    from weakref import WeakSet
+    from weakref import WeakKeyDictionary, WeakSet
 
     module = torch.nn.parallel.DistributedDataParallel
     prepare = getattr(module, "_pre_forward", None)
     if prepare is None:
         return
-    synchronized, settled = WeakSet(), WeakSet()
+    synchronized, settled = WeakKeyDictionary(), WeakSet()
 
     def prepare_settled(self, *inputs, **options):
-        if self in synchronized and self not in settled:
+        steps = synchronized.get(self, 0)
+        # In a static graph, the first step only finds the order of the second, which new buckets follow.
+        if steps == 1 + self.static_graph and self not in settled:
             settled.add(self)
             time.sleep(LONGEST_LOOK)
         if torch.is_grad_enabled() and self.require_backward_grad_sync:
-            synchronized.add(self)
+            synchronized[self] = steps + 1
         return prepare(self, *inputs, **options)
 
     module._pre_forward = prepare_settled
