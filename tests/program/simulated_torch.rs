@@ -598,6 +598,32 @@ fn a_process_that_fails_within_a_program_is_told_by_its_recording() {
     }
 }
 
+/// Unknown gradients are not small, and unknown losses fall: the optimizer iterates until a bound of the program stops it.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn lbfgs_does_not_converge_on_unknown_values() {
+    let script = "
+import torch
+
+def directions(line_search):
+    model = torch.nn.Linear(512, 512).cuda()
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=8, line_search_fn=line_search)
+    def closure():
+        optimizer.zero_grad()
+        loss = model(torch.randn(64, 512, device='cuda')).square().mean()
+        loss.backward()
+        return loss
+    for _ in range(2):
+        optimizer.step(closure)
+    return len(next(iter(optimizer.state.values()))['old_dirs'])
+
+print(directions(None), directions('strong_wolfe'))
+";
+    let place = TempDir::new().unwrap();
+    let output = record_script(&python(), place.path(), script, "out.pkl");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "15 15\n", "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// An operator that runs between two compiled parts calls functions of ours: PyTorch would compile them, and fail.
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]

@@ -4,6 +4,7 @@ What is supposed takes the usual course of a program: a share of all elements pa
 a check passes, and indices are distinct and spread evenly. It is never called known.
 """
 
+import itertools
 import math
 
 from ptmem_simulate_calls import (
@@ -14,7 +15,7 @@ from ptmem_simulate_calls import (
     bytes_of,
     computed,
 )
-from ptmem_simulate_guesses import Guesses
+from ptmem_simulate_guesses import Guesses, Place
 from ptmem_simulate_values import (
     ABSENT,
     CONDITION,
@@ -28,6 +29,11 @@ from ptmem_simulate_values import (
     Engine,
 )
 
+#: The optimizer of PyTorch that iterates within a step until it converges.
+LBFGS = "/torch/optim/lbfgs.py"
+#: Numbers of its unknown losses: each is lower than the one before.
+LOSSES = itertools.count()
+
 
 def rule(operator, arguments, named, tensors, call=None):
     """Values of an operator that has no rule of its own."""
@@ -38,6 +44,8 @@ def rule(operator, arguments, named, tensors, call=None):
         return computed(call)
     absent = [tensor for tensor, trust in zip(call.read, call.trusts) if trust == ABSENT]
     if all(tensor.numel() <= 1 for tensor in [*absent, *call.read]):
+        if operator.base in ("le", "gt") and len(tensors) == 1 and is_asked_by_lbfgs(call.engine):
+            return call.work([call.torch.tensor([operator.base == "gt" and call.value("other") > 0])], SUPPOSED)
         return computed(call, SUPPOSED)  # The one of a loss or the error of a solver reads as the fill.
     if operator.base in MASKS and is_mask(call):
         return call.work(mask(call), SHARE)
@@ -46,6 +54,14 @@ def rule(operator, arguments, named, tensors, call=None):
     if absent and (any(tensor.is_floating_point() for tensor in absent) or sum(map(elements, absent)) > MOST_ABSENT):
         return call.work()
     return computed(call, max(trust for trust in [SUPPOSED, *call.trusts] if trust < ABSENT))
+
+
+def is_asked_by_lbfgs(engine):
+    """True for a value that LBFGS asks for. An unknown one has not converged: it stores directions, and goes on.
+
+    Gradients and changes are above their tolerances, slopes below theirs, and the loss falls.
+    """
+    return any(file.endswith(LBFGS) for file, _ in Place.current(*engine.prefixes).readers)
 
 
 def elements(tensor):
@@ -221,7 +237,10 @@ def note_read(call, place):
 
 
 def read_number(operator, arguments, named, tensors):
-    note_read(Call(operator, arguments, named, tensors), tensors[0])
+    call, place = Call(operator, arguments, named, tensors), tensors[0]
+    note_read(call, place)
+    if place.is_floating_point() and call.trust >= SUPPOSED and is_asked_by_lbfgs(call.engine):
+        call.engine.write(place, call.torch.tensor([-next(LOSSES)], dtype=place.dtype), SUPPOSED)
 
 
 def fill(operator, arguments, named, tensors):
