@@ -159,6 +159,51 @@ fn assert_purposes_and_passes(name: &str, snapshot: &Path) {
     assert_passes(name, &figures(snapshot, &["--phases"]));
 }
 
+/// A model that only holds averages, state in lists, dictionaries and attributes, and a gradient of few rows.
+const SCATTERED: &str = "
+import copy, torch
+from torch import nn
+
+class Optimizer(torch.optim.Optimizer):
+    def __init__(self, parameters):
+        super().__init__(parameters, {})
+        self.shared = []
+
+    @torch.no_grad()
+    def step(self):
+        for parameter in self.param_groups[0]['params']:
+            state = self.state[parameter]
+            if not state:
+                state['moments'] = [torch.zeros_like(parameter), {'second': torch.zeros_like(parameter)}]
+                self.shared.append(torch.zeros_like(parameter))
+
+model = nn.Sequential(nn.Embedding(1024, 64, sparse=True), nn.Linear(64, 64, bias=False)).cuda()
+averages = copy.deepcopy(model)
+optimizer = Optimizer(model.parameters())
+for step in range(2):
+    optimizer.zero_grad()
+    model(torch.arange(512, device='cuda')).sum().backward()
+    optimizer.step()
+";
+
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn scattered_tensors_have_their_purposes() {
+    let Some(python) = suitable_python() else { return };
+    let place = TempDir::new().unwrap();
+    let output = record_script_with(&python, place.path(), SCATTERED, "out.pkl", &["--modules"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let figures = figures(&place.path().join("out.pkl"), &["--group-by", "purpose", "--top", "0"]);
+    let rows = figures["stacks"].as_array().unwrap();
+    let weights = (1024 + 64) * 64 * 4;
+    // Values and their indices, and the matrix.
+    let gradients = 512 * 64 * 4 + 512 * 8 + 64 * 64 * 4;
+    for (purpose, bytes) in [("parameters", 2 * weights), ("optimizer state", 3 * weights), ("gradients", gradients)] {
+        let row = rows.iter().find(|row| row["label"] == purpose).unwrap();
+        assert_eq!(row["end"], bytes, "{purpose}");
+    }
+}
+
 /// A step has its passes one after the other, and all of them end.
 fn assert_passes(name: &str, figures: &Json) {
     let phases = figures["phases"].as_array().unwrap();

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 from . import purposes
 from .passes import Calls
-from .shapes import address
+from .shapes import addresses
 
 #: Attributes of parameters that hold gradients: PyTorch's, and Megatron's in the type that it adds up in.
 GRADIENTS = ("grad", "main_grad")
@@ -15,6 +17,9 @@ GRADIENTS = ("grad", "main_grad")
 #: Notes that are kept until the recorded part begins, and within it.
 MOST_NOTES = 500_000
 MOST_TABLES = 4
+
+#: Containers inside of one another that are looked into.
+DEEPEST = 4
 
 #: The name of the module, and the purpose.
 Belonging = tuple[str, str]
@@ -52,6 +57,17 @@ class Belongings:
         self.tables = [found, *(table for table in self.tables if table is not found)][:MOST_TABLES]
         self.note((self.modules.passes.calls(), found))
 
+    def find_roots(self) -> None:
+        """Adds the outermost of the modules that have not run, such as copies that hold averages."""
+        module = self.torch.nn.Module
+        loaded = [of for of in gc.get_objects() if issubclass(type(of), module) and "_parameters" in vars(of)]
+        unnamed = [one for one in loaded if one not in self.modules.paths]
+        parts = {id(part) for one in unnamed for part in one.modules() if part is not one}
+        for one in unnamed:
+            if id(one) not in parts:
+                self.roots.add(one)
+                self.modules.name_parts(one, "")
+
     def note(self, *notes: Note) -> None:
         if len(self.notes) < MOST_NOTES:
             self.notes.extend(notes)
@@ -74,7 +90,7 @@ class Belongings:
     def find_state(self, found: dict[int, Belonging], optimizer: Any) -> None:
         for parameter, state in optimizer.state.items():
             path = self.owners.get(id(parameter), "<optimizer>")
-            for value in state.values() if isinstance(state, dict) else ():
+            for value in contained(self.torch, state):
                 self.add(found, value, path, purposes.STATE)
         # Copies of the weights that an optimizer keeps for itself, and their gradients.
         for group in optimizer.param_groups:
@@ -82,24 +98,35 @@ class Belongings:
                 if id(parameter) not in self.owners:
                     self.add(found, parameter, "<optimizer>", purposes.STATE)
                     self.add(found, parameter.grad, "<optimizer>", purposes.GRADIENTS)
+        of_optimizer: dict[int, Belonging] = {}
+        for value in contained(self.torch, vars(optimizer)):
+            self.add(of_optimizer, value, "<optimizer>", purposes.STATE)
+        found.update({place: one for place, one in of_optimizer.items() if place not in found})
 
     def add(self, found: dict[int, Belonging], tensor: Any, path: str, purpose: str) -> None:
-        place = None if tensor is None else address(self.torch, tensor)
-        if place is None:
-            return
-        if place not in found:
-            found[place] = (path, purpose)
-        elif found[place][0] != path:  # a buffer of several modules
-            found[place] = (common(found[place][0], path), found[place][1])
+        for place in addresses(self.torch, tensor):
+            if place not in found:
+                found[place] = (path, purpose)
+            elif found[place][0] != path:  # a buffer of several modules
+                found[place] = (common(found[place][0], path), found[place][1])
 
     def take_gradient(self, parameter: Any, gradient: Any) -> None:
         """Notes a gradient where the backward pass adds it up: it may be gone when the pass ends."""
-        place = address(self.torch, gradient)
         path = self.owners.get(id(parameter), "")
         self.modules.stand_outside(self.modules.number(path))
-        if place is not None:
+        found = dict.fromkeys(addresses(self.torch, gradient), (path, purposes.GRADIENTS))
+        if found:
             device = gradient.device.index
-            self.gradients.append(({device: self.modules.passes.calls_of(device)}, {place: (path, purposes.GRADIENTS)}))
+            self.gradients.append(({device: self.modules.passes.calls_of(device)}, found))
+
+
+def contained(torch: Any, values: Any, depth: int = 0) -> Iterator[Any]:
+    """The tensors in dictionaries, lists and tuples inside of one another."""
+    if isinstance(values, torch.Tensor):
+        yield values
+    elif isinstance(values, (dict, list, tuple)) and depth < DEEPEST:
+        for value in values.values() if isinstance(values, dict) else values:
+            yield from contained(torch, value, depth + 1)
 
 
 def common(one: str, other: str) -> str:

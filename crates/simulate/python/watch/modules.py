@@ -208,7 +208,9 @@ class Modules:
 
     def begin_step(self, optimizer: Any, arguments: Any, options: Any) -> Any:
         """The step begins; one with a closure, which runs forward and backward, works on the weights after that."""
-        self.belongings.optimizers.add(optimizer)
+        if optimizer not in self.belongings.optimizers:
+            self.belongings.optimizers.add(optimizer)
+            self.belongings.find_roots()
         self.belongings.take()
         self.thread.running.append(self.number(OPTIMIZER))
         closure = options.get("closure") or (arguments[1] if len(arguments) > 1 else None)
@@ -294,6 +296,7 @@ class Modules:
 
     def begin(self, snapshot: Any) -> None:
         """Notes the modules of the blocks that are alive where the recorded part begins."""
+        self.belongings.find_roots()
         self.belongings.take()
         if snapshot is not None:
             for device, trace in enumerate(snapshot["device_traces"]):
@@ -303,6 +306,7 @@ class Modules:
 
     def facts(self, snapshot: Any) -> list[dict[str, Any]]:
         """The modules of each device, for the facts of a snapshot, from which the marks are taken out."""
+        self.belongings.find_roots()
         self.belongings.take()
         found = []
         for device, trace in enumerate(snapshot["device_traces"]):

@@ -136,6 +136,13 @@ def address(torch: Any, tensor: Any) -> Optional[int]:
         return None
 
 
+def addresses(torch: Any, tensor: Any) -> list[int]:
+    """The addresses of the blocks behind a tensor on a device: a sparse one has one for its indices as well."""
+    is_sparse = isinstance(tensor, torch.Tensor) and tensor.layout is torch.sparse_coo
+    found = [address(torch, part) for part in ([tensor._indices(), tensor._values()] if is_sparse else [tensor])]
+    return [place for place in found if place is not None]
+
+
 def describe(tensor: Any) -> str:
     """Type and shape, such as `bf16 [8, 2048, 4096]`."""
     name = str(tensor.dtype).replace("torch.", "")
