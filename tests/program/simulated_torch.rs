@@ -598,6 +598,27 @@ fn a_process_that_fails_within_a_program_is_told_by_its_recording() {
     }
 }
 
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn the_last_line_states_what_may_differ_from_a_real_run() {
+    let script = "
+import torch
+scores = torch.empty(1000, device='cuda')
+print(scores[0].item(), (scores > 0).float().mean().item())
+start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+start.record()
+end.record()
+torch.cuda.synchronize()
+print(start.elapsed_time(end))
+";
+    let output = Command::new(PTMEM).args(["simulate", "--"]).arg(python()).args(["-c", script]).output().unwrap();
+    assert_reads!(format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)) => str![[r#"
+0.0 0.5
+100.0
+ptmem simulate: ran on 1 simulated GPU (NVIDIA A100-SXM4-80GB, 79.25 GiB); 2 of 2 reads were of unknown values (losses, norms, conditions): they read as 0, or as what follows from assumed values; 1 elapsed times were all 100 ms: a choice by speed falls on the first candidate
+"#]]);
+}
+
 /// Unknown gradients are not small, and unknown losses fall: the optimizer iterates until a bound of the program stops it.
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]

@@ -39,12 +39,15 @@ pub(super) fn summary(outcome: &EndedRun<'_>) -> String {
     }
     let reads = ledger.fact(CountedFact::Reads);
     let workspace = Size(outcome.settings.cudnn_workspace);
-    let unset = format!("of {reads} reads were of unknown values (losses, norms, conditions): they read as {fill}");
+    let unset = format!(
+        "of {reads} reads were of unknown values (losses, norms, conditions): they read as {fill}, or as what follows from \
+         assumed values"
+    );
     let large = format!("reads were of values beyond --compute: they read as {fill}");
     let doubtful = "reads were of values that a kernel or another rank may have changed: they returned the older value";
     let plans =
         format!("cuDNN plans had a workspace of {workspace}: only cuDNN knows the real one (--cudnn-workspace)");
-    let times = "elapsed times were all the same: autotuning took its first candidates";
+    let times = "elapsed times were all 100 ms: a choice by speed falls on the first candidate";
     for (fact, words) in [
         (CountedFact::UnsetReads, &*unset),
         (CountedFact::LargeReads, &large),

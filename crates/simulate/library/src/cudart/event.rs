@@ -8,7 +8,8 @@ use crate::ledger::{self, CountedFact};
 use crate::streams;
 
 /// Time between any two events. It is long, so that code that repeats a measurement until it is long enough
-/// ends at once; it is the same for all, so that the first of several candidates wins.
+/// ends at once; it is the same for all, so that the first of several candidates wins. The last line of
+/// `ptmem simulate` states it.
 const MILLISECONDS: f32 = 100.0;
 
 calls! { CudaError;
