@@ -15,6 +15,7 @@ from ._facts import (
     collector_paused,
     gpu_of,
     has_xpu,
+    kind_of,
     lack_of_cpp_names,
     last_line,
     native,
@@ -22,6 +23,7 @@ from ._facts import (
     write_figures,
 )
 from ._outermost import OutermostCalls
+from ._recomputation import Stops
 from ._watch import Watch
 
 #: Frames of a call stack that are recorded: of Python and C++, or only of Python.
@@ -63,6 +65,9 @@ class History:
         self.goes_on = False
         #: Keeps the program from turning it on and off meanwhile.
         self._held = HeldHistory(torch)
+        #: The options that turned it on; None while it is off.
+        self._options: Optional[dict[str, Any]] = None
+        self._stops = Stops(torch, self._set_context)
         #: What turns it off: PyTorch 2.0 takes a truth, later releases take None.
         self._off: Optional[bool] = None
         #: The facts about the run in the snapshot.
@@ -97,15 +102,27 @@ class History:
         self._held.hold()
         with collected(), self._held.opened():
             options: dict[str, Any] = {"max_entries": self.max_entries, "stacks": self._frames(), "clear_history": True}
-            try:
-                record(**options, record_pinned_host_memory=True)  # PyTorch 2.14 and later
-            except TypeError:
+            # PyTorch 2.14 and later, 2.8 and later
+            for newer in ({"record_pinned_host_memory": True}, {}):
                 try:
-                    record(**options)  # PyTorch 2.8 and later
+                    self._options = {**options, **newer}
+                    record(**self._options)
+                    break
                 except TypeError:
-                    self._restart_before_2_8(record)
+                    continue
+            else:
+                self._restart_before_2_8(record)
             self.facts.begin()
         self.is_on = True
+        if kind_of(self.torch) == "cuda":
+            self._stops.install()
+
+    def _set_context(self, context: str) -> None:
+        """Records stacks of allocations alone, or of frees, too, from now on. The recorded events stay."""
+        if self._options is not None:
+            with self._held.opened():
+                record = self.torch.cuda.memory._record_memory_history
+                record(**{**self._options, "context": context, "clear_history": False})
 
     def _frames(self) -> Stacks:
         """The frames to record: those of Python alone where C++ frames would make the snapshot fail."""
@@ -129,6 +146,8 @@ class History:
     def stop(self) -> None:
         """Turns it off, which drops the recorded events."""
         self.facts.stop()
+        self._options = None
+        self._stops.remove()
         if self.is_on and not self.was_on:
             with self._held.opened():
                 gpu_of(self.torch).memory._record_memory_history(self._off)

@@ -246,4 +246,6 @@ class FakeTorch:
         vars(optim).update(__path__=[])
         optimizer = ModuleType("torch.optim.optimizer")
         vars(optimizer).update(register_optimizer_step_post_hook=self.register_hook)
-        return {"torch": torch, "torch.optim": optim, "torch.optim.optimizer": optimizer}
+        utils = ModuleType("torch.utils")
+        vars(utils).update(checkpoint=SimpleNamespace())
+        return {"torch": torch, "torch.utils": utils, "torch.optim": optim, "torch.optim.optimizer": optimizer}

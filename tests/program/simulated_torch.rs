@@ -305,6 +305,26 @@ fn a_recomputation_that_an_exception_stops() {
     assert_eq!(phases.filter(|phase| phase["name"] == "Optimizer.step#AdamW.step").count(), 3, "{figures}");
 }
 
+/// On a real GPU, the Python package records it.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_recomputation_that_an_exception_stops_is_recorded_by_the_python_package_too() {
+    let place = TempDir::new().unwrap();
+    let program = format!(
+        "import sys; sys.path[:0] = [{:?}, {:?}]; import ptmem_gate, programs\n\
+         with ptmem_gate.record('out.pkl'): programs.recomputation_stopped()",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/python"),
+        concat!(env!("CARGO_MANIFEST_DIR"), "/crates/simulate/tests/torch"),
+    );
+    let mut command = Command::new(PTMEM);
+    command.current_dir(place.path()).args(["simulate", "--"]).arg(python()).args(["-c", &program]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let figures = figures(&place.path().join("out.pkl"), &["--phases"]);
+    let phases = figures["phases"].as_array().unwrap().iter();
+    assert_eq!(phases.filter(|phase| phase["name"] == "Optimizer.step#AdamW.step").count(), 3, "{figures}");
+}
+
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
 fn convolutions_with_a_workspace() {

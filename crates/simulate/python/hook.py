@@ -256,7 +256,7 @@ class Recorder:
         if self.peaks is None:
             import ptmem_simulate_recomputation as recomputation
 
-            recomputation.Stops(self.set_context).install(self.torch)
+            recomputation.Stops(self.torch, self.set_context).install()
         try:
             from torch.optim.optimizer import register_optimizer_step_post_hook
         except ImportError:

@@ -1,0 +1,1 @@
+../../crates/simulate/python/recomputation.py
