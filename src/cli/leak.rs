@@ -60,7 +60,7 @@ pub(crate) struct LeakArguments {
     /// Divide the history into N equal parts and treat them as steps
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..), help_heading = heading::LEAK)]
     windows: Option<u16>,
-    /// Order of a series [default: as recorded; names and times must agree, and recordings that end together are of ranks]
+    /// Order of a series [default: as recorded; names and times must agree, and recordings that end together, but begin apart, are of ranks]
     #[arg(long, value_enum, value_name = "ORDER", help_heading = heading::LEAK)]
     order: Option<SeriesOrder>,
     #[command(flatten, next_help_heading = heading::LEAK)]

@@ -106,12 +106,12 @@ pub(crate) fn is_in_order(files: &[FoundFile], order: Option<SeriesOrder>) -> bo
     }
 }
 
-/// Ranks end their last step together: within this part of the shortest of their recordings. Later snapshots of a process with
-/// its whole history begin at the same time, but end later. Needed for `leak-series`.
+/// Ranks end their last step together: within this part of the shortest of their recordings. Needed for `leak-series`.
 const ENDS_TOGETHER: u64 = 10;
 
 /// True if recordings are of the ranks of a job, and not a series: their recorders state different ranks, or, where those state
-/// nothing, they end together.
+/// nothing, they end together, and began at least twice as far apart. Later snapshots of one process, with its whole history,
+/// begin at the same time and end later; where its history is cut, both move on alike.
 fn are_of_ranks(members: &[SeriesMember]) -> bool {
     let profiles = members.iter().map(|member| &member.profile);
     let stated: Option<BTreeSet<u64>> =
@@ -122,11 +122,15 @@ fn are_of_ranks(members: &[SeriesMember]) -> bool {
     let ends: Option<Vec<i64>> = members.iter().map(SeriesMember::time).collect();
     let durations: Option<Vec<u64>> = profiles.map(duration).collect();
     let (Some(ends), Some(durations)) = (ends, durations) else { return false };
-    let (Some(first), Some(last), Some(shortest)) = (ends.iter().min(), ends.iter().max(), durations.iter().min())
-    else {
-        return false;
-    };
-    members.len() > 1 && last.abs_diff(*first) < shortest / ENDS_TOGETHER
+    let Some(&shortest) = durations.iter().min() else { return false };
+    let begins = ends.iter().zip(&durations).map(|(&end, &duration)| end.saturating_sub_unsigned(duration));
+    let [begin_apart, end_apart] = [begins.collect::<Vec<_>>(), ends].map(|times| spread(&times));
+    members.len() > 1 && end_apart < shortest / ENDS_TOGETHER && begin_apart / 2 >= end_apart
+}
+
+/// The time between the first and the last of some.
+fn spread(times: &[i64]) -> u64 {
+    times.iter().max().zip(times.iter().min()).map_or(0, |(last, first)| last.abs_diff(*first))
 }
 
 /// Microseconds that a recording lasts.

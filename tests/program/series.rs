@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use crate::support::fixtures;
 use crate::support::history::{A, MIB, event, segment, snapshot};
 use crate::support::pickle;
+use crate::support::program::Program;
 use crate::support::tool::{judged, ptmem, text, verdict};
 
 /// The leaking series, under other names in the order of its steps.
@@ -107,6 +108,20 @@ fn recordings_that_end_together_are_of_ranks() {
     assert_reads!(verdict_on(["dp_rank0_tp_rank0.pkl", "dp_rank0_tp_rank1.pkl"], &["*.pkl"]) => str!["1: FAIL rank 0: train_step (train.py:30) aten::sqrt (+1 more line) leaks 320.50 KiB per step, in 10 of 10 steps, allowed 0 B per step; and 1 more rank"]);
     assert_reads!(verdict_on(bare, &[".", "--order", "given"]) => str!["0: PASS nothing leaks: no stack grows from snapshot to snapshot"]);
     assert_reads!(verdict_on(bare, &bare) => str!["1: FAIL snapshot_0: train_step (train.py:30) aten::sqrt (+1 more line) leaks 320.50 KiB per step, in 10 of 10 steps, allowed 0 B per step; and 1 more case"]);
+}
+
+/// They end together, too, where it ran for long before, but they begin at the same time.
+#[test]
+fn later_snapshots_of_one_process_are_a_series() {
+    let place = tempfile::tempdir().unwrap();
+    let mut program = Program::default();
+    (0..100).for_each(|_| program.work());
+    for number in 0..6 {
+        program.work();
+        program.alloc(format!("leak {number}"), "train:30", 512 << 10);
+        fs::write(place.path().join(format!("epoch-{number}.pickle")), program.snapshot()).unwrap();
+    }
+    assert_reads!(judged(verdict(&ptmem(place.path(), &["leak", "."]))) => str!["1: FAIL train (job.py:30) grows 512.00 KiB per snapshot, 5 of 5 times, allowed 0 B per snapshot"]);
 }
 
 #[test]

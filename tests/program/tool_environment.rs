@@ -18,7 +18,9 @@ fn cache() -> (TempDir, PathBuf) {
     fs::create_dir_all(environment.join("lib/python3.12/site-packages")).unwrap();
     fs::write(environment.join("pyvenv.cfg"), "").unwrap();
     fs::write(cache.path().join("CACHEDIR.TAG"), "").unwrap();
-    fs::copy(program(), environment.join("bin/ptmem")).unwrap();
+    // By a process of its own: a program that another thread starts meanwhile would inherit the open file, which could not run then.
+    let copied = Command::new("cp").arg(program()).arg(environment.join("bin/ptmem")).status().unwrap();
+    assert!(copied.success());
     (cache, environment)
 }
 

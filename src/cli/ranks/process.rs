@@ -45,12 +45,15 @@ impl Process {
     }
 }
 
-/// Files of one job by their ranks, as they are compared; those without a rank go by their names.
+/// Files of one job by their ranks, as they are compared; those without a rank go by their names, or paths.
 pub(crate) fn by_member(files: Vec<FoundFile>) -> BTreeMap<Process, Vec<FoundFile>> {
     let rule = RankRule::of(&[&files]);
+    let mut stems: BTreeMap<String, usize> = BTreeMap::new();
+    files.iter().for_each(|file| *stems.entry(file.stem().to_owned()).or_default() += 1);
     let mut processes: BTreeMap<Process, Vec<FoundFile>> = BTreeMap::new();
     for file in files {
         let process = match Process::of(&file, rule) {
+            Process::Only if stems[file.stem()] > 1 => Process::Case(file.path.to_string_lossy().into_owned()),
             Process::Only => Process::Case(file.stem().to_owned()),
             known => known,
         };
