@@ -664,6 +664,15 @@ fn what_fills_late_and_stops_is_no_leak() {
     });
     let search = replaced.search(&LeakOptions::default());
     assert_eq!((growth_told(&search), judge_leaks(&search, 4096, false).verdict), (String::new(), Verdict::Pass));
+    // A smaller one beside them that nothing is freed for.
+    let beside = steps(30, |program, step| {
+        program.alloc(format!("kept {step}"), if step < 16 { "fill:20" } else { "refill:30" }, 8192);
+        if let Some(old) = step.checked_sub(16) {
+            program.free(&format!("kept {old}"));
+            program.alloc(format!("late {step}"), "log:31", 2048);
+        }
+    });
+    assert!(growth_told(&beside.search(&LeakOptions::default())).starts_with("log (job.py:31) leaves blocks behind"));
     // Requests that keep a block per step, and of which the last is the longest.
     let mut request = Vec::new();
     let requests = steps(40, |program, step| {

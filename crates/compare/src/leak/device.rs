@@ -135,8 +135,8 @@ pub struct DeviceLeaks {
     pub(super) collected_later: Vec<u64>,
     /// True if totals were compared and no stacks: one of the files of a series has only figures.
     pub has_totals_only: bool,
-    /// The most that a stack leaves behind only since some step.
-    pub(super) late: Option<LateGrowth>,
+    /// What stacks leave behind only since some step, the most first.
+    pub(super) late: Vec<LateGrowth>,
     /// Growth of the totals.
     pub growth: TotalsGrowth,
     /// The reason why nothing can be said about leaks.

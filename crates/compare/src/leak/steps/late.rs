@@ -43,14 +43,12 @@ impl LeftMemory<'_> {
 }
 
 impl DeviceLeaks {
-    /// A diagnostic on late growth, unless as much was freed, or other stacks that leak are all that grows.
+    /// A diagnostic on the largest late growth, but that of which as much was freed, or which other stacks that leak explain.
     pub(super) fn began_late(&self) -> Option<Diagnostic> {
         let held = self.unexplained_bytes()?;
-        let late = self.late.as_ref()?;
-        let before = late.since.checked_sub(self.skip + 1)?;
-        if (held.last()? - held.get(before)?) * 2 < i128::from(late.bytes) {
-            return None;
-        }
+        let grew = |late: &LateGrowth| Some(held.last()? - held.get(late.since.checked_sub(self.skip + 1)?)?);
+        let is_kept = |late: &&LateGrowth| grew(late).is_some_and(|grew| 2 * grew >= i128::from(late.bytes));
+        let late = self.late.iter().find(is_kept)?;
         let noun = self.noun(Mode::Steps);
         let message = format!(
             "{} leaves blocks behind in {} of {} {noun}s, {} per {noun}, but not steadily in the {since} before: a leak may \

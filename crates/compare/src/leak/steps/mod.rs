@@ -5,6 +5,7 @@ mod late;
 mod left;
 mod totals;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -142,7 +143,8 @@ impl DeviceSteps<'_> {
         let leaking = left.values().filter(|left| left.metric == LeakMetric::Allocated);
         found.left_in = leaking.clone().filter_map(|left| left.count(self.options)).max().unwrap_or_default();
         let late = leaking.filter_map(|left| left.late_growth(self.grouper, self.judged, self.options));
-        found.late = late.max_by_key(|late| late.bytes);
+        found.late = late.collect();
+        found.late.sort_by_key(|late| Reverse(late.bytes));
         let leaks = usable.and_then(|()| self.leaks(left));
         drop(blocks);
         match leaks.and_then(|leaks| self.require_no_guess(&leaks).map(|()| leaks)) {
