@@ -268,7 +268,7 @@ impl DeviceLeaks {
         trend.filter(|trend| trend.growth == Growing::Yes || leaks)?.slope
     }
 
-    /// Allocated bytes at each point that counts, without those of leaks.
+    /// Allocated bytes at each point that counts for all leaks, without those of leaks.
     fn beside_leaks(&self) -> Option<Vec<u64>> {
         let values = self.totals(|point| point.allocated)?;
         let leaked = self.leaked(&[LeakMetric::Allocated, LeakMetric::Cycles]);
@@ -276,12 +276,16 @@ impl DeviceLeaks {
         Some(beside.map(|bytes| u64::try_from(bytes).unwrap_or_default()).collect())
     }
 
-    /// Bytes of all leaks of these metrics together at each point that counts.
+    /// Bytes of all leaks of these metrics together at each point that counts for all of them: what a step leaves behind is known
+    /// only after the blocks of its stack that live for some steps would have been freed.
     pub(super) fn leaked(&self, metrics: &[LeakMetric]) -> Vec<i128> {
-        let mut leaked = vec![0; self.counted().len()];
         let leaks = self.leaks.iter().filter(|leak| metrics.contains(&leak.metric));
+        let moments = leaks.clone().map(|leak| leak.course.moments()).min();
+        let mut leaked = vec![0; moments.unwrap_or(self.counted().len())];
         for (at, rise) in leaks.flat_map(|leak| leak.course.rises()) {
-            leaked[at] += rise;
+            if let Some(leaked) = leaked.get_mut(at) {
+                *leaked += rise;
+            }
         }
         for at in 1..leaked.len() {
             leaked[at] += leaked[at - 1];

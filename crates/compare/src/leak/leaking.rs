@@ -111,6 +111,11 @@ impl Course {
         Self { moments, changes }
     }
 
+    /// The number of moments.
+    pub(super) fn moments(&self) -> usize {
+        self.moments
+    }
+
     /// The bytes at each moment.
     #[must_use]
     pub fn values(&self) -> Vec<u64> {

@@ -42,13 +42,22 @@ impl LeftMemory<'_> {
     }
 }
 
+impl LateGrowth {
+    /// True if memory grew by at least half as much in its steps. The bytes that are held at the end of each step begin after
+    /// those to skip, and may end early: fewer steps count for other stacks that leak.
+    fn is_kept(&self, held: &[i128], skip: usize) -> bool {
+        let Some(before) = self.since.checked_sub(skip + 1) else { return false };
+        let grew = held.get(before..).unwrap_or_default();
+        let steps = grew.len().saturating_sub(1).min(self.steps);
+        steps > 0 && (grew[steps] - grew[0]) * 2 >= rounded(self.bytes.into(), self.steps) * steps as i128
+    }
+}
+
 impl DeviceLeaks {
     /// A diagnostic on the largest late growth, but that of which as much was freed, or which other stacks that leak explain.
     pub(super) fn began_late(&self) -> Option<Diagnostic> {
         let held = self.unexplained_bytes()?;
-        let grew = |late: &LateGrowth| Some(held.last()? - held.get(late.since.checked_sub(self.skip + 1)?)?);
-        let is_kept = |late: &&LateGrowth| grew(late).is_some_and(|grew| 2 * grew >= i128::from(late.bytes));
-        let late = self.late.iter().find(is_kept)?;
+        let late = self.late.iter().find(|late| late.is_kept(&held, self.skip))?;
         let noun = self.noun(Mode::Steps);
         let message = format!(
             "{} leaves blocks behind in {} of {} {noun}s, {} per {noun}, but not steadily in the {since} before: a leak may \

@@ -32,8 +32,8 @@ impl DeviceLeaks {
         Some(remark)
     }
 
-    /// Allocated bytes at the end of each step that counts, without those that leak, and those that Python's garbage collector
-    /// freed later.
+    /// Allocated bytes at the end of each step that counts for all leaks, without those that leak, and those that Python's garbage
+    /// collector freed later.
     pub(super) fn unexplained_bytes(&self) -> Option<Vec<i128>> {
         let held = self.totals(|point| point.allocated)?;
         let leaked = self.leaked(&[LeakMetric::Allocated]);
@@ -146,6 +146,19 @@ mod tests {
         device.leaks =
             leaks.iter().map(|bytes| Leak { course: Course::new(7, [(6, *bytes)]), ..Leak::default() }).collect();
         device.add_totals(None, &LeakOptions::default()).len()
+    }
+
+    #[test]
+    fn leaks_that_few_steps_can_show_explain_the_growth_over_these() {
+        let mut device = device(named(), 9, |_| 180);
+        for (step, point) in (0_u64..).zip(Arc::make_mut(&mut device.points)) {
+            *point = SeriesPoint { allocated: Some((1000 + 8 * step) * MIB), reserved: None, ..point.clone() };
+        }
+        // Other blocks of this stack live for four steps.
+        let course = Course::new(3, [(0, 8 * MIB), (1, 16 * MIB), (2, 24 * MIB)]);
+        device.leaks = vec![Leak { course, ..Leak::default() }];
+        assert!(device.add_totals(None, &LeakOptions::default()).is_empty());
+        assert_eq!(device.growth.beside_leaks, Some(0));
     }
 
     #[test]
