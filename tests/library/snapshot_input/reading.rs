@@ -142,6 +142,11 @@ fn keys_of_a_frame_or_an_event_make_no_record_of_other_dictionaries() {
         });
         assert_eq!(text.as_deref(), Some(r#"{"action":"train","filename":"run.py"}"#));
     }
+    // With the second key of a frame or an event, too.
+    for [added, second] in [["filename", "name"], ["action", "size"]] {
+        let file = file.clone().with(added, "run.py").with(second, "job");
+        assert_eq!(read_with(&file, |snapshot| snapshot.events.len()), 1);
+    }
 }
 
 #[test]

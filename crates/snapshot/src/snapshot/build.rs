@@ -167,9 +167,11 @@ impl SnapshotBuilder {
     }
 
     /// The kind of a dictionary, if its keys identify it.
-    fn kind_of(mut pairs: impl Iterator<Item = (ValueHandle, ValueHandle)> + Clone) -> Option<RecordKind> {
-        let kind = pairs.clone().find_map(|(key, _)| Self::key(key)?.kind())?;
-        pairs.any(|(key, _)| Self::key(key).is_some_and(|key| key.confirms(kind))).then_some(kind)
+    fn kind_of(pairs: impl Iterator<Item = (ValueHandle, ValueHandle)> + Clone) -> Option<RecordKind> {
+        let keys = pairs.filter_map(|(key, _)| Self::key(key));
+        let kind = keys.clone().find_map(FieldKey::kind)?;
+        let is_record = keys.clone().any(|key| key.confirms(kind)) && !keys.clone().any(FieldKey::is_of_top_level);
+        is_record.then_some(kind)
     }
 
     /// The frame that a list item refers to.

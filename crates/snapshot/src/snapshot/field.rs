@@ -101,4 +101,9 @@ impl FieldKey {
             RecordKind::Frame => matches!(self, Self::Name | Self::Line),
         }
     }
+
+    /// True for a key that only the top level has, to which a program may have added any others.
+    pub(super) fn is_of_top_level(self) -> bool {
+        matches!(self, Self::Segments | Self::DeviceTraces)
+    }
 }
