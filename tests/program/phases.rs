@@ -179,7 +179,7 @@ fn an_update_does_not_raise_what_a_phase_reserves() {
     let gate =
         "[gate.a]\nbefore = 'before.json'\nafter = 'after.pkl'\nmax-growth = { 'phase-reserved:load' = '200MiB' }\n";
     fs::write(place.join("ptmem.toml"), gate).unwrap();
-    assert_reads!(text(&ptmem(place, &["gate", "--update"]).stderr) => str!["note: before.json stays as it is: figures would rise (device 0 reserved in phase load +128.00 MiB). To record them: --allow-raise REASON"]);
+    assert_reads!(text(&ptmem(place, &["gate", "--update"]).stderr) => str!["note: before.json stays as it is: figures do not improve (device 0 reserved in phase load +128.00 MiB). To record them: --allow-raise REASON"]);
 }
 
 #[test]

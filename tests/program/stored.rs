@@ -8,7 +8,7 @@ use assert_cmd::Command;
 use tempfile::TempDir;
 
 use crate::support::history::{A, MIB, event, file, frames, free, segment};
-use crate::support::tool::{judged, verdict, verdict_line};
+use crate::support::tool::{judged, text, verdict, verdict_line};
 
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -160,7 +160,7 @@ fn the_stored_before_only_falls_unless_a_reason_is_given() {
     assert!(low.contains("\"raises\": []"));
     // Within the limit, but higher.
     let (said, now) = update("after.pkl", "max-growth = \"30%\"", &[]);
-    assert_reads!(said => str!["0: note: base.json stays as it is: figures would rise (device 0 peak +53.80 MiB (+19.2 %), device 0 end +1.77 MiB (+1.4 %), device 0 active +53.80 MiB (+19.2 %), device 0 requested +51.50 MiB (+18.5 %), device 0 reserved +68.00 MiB (+22.2 %), device 0 reserved-end +68.00 MiB (+22.2 %), device 0 fragmentation +67.47 MiB (+53.2 %)). To record them: --allow-raise REASON"]);
+    assert_reads!(said => str!["0: note: base.json stays as it is: figures do not improve (device 0 peak +53.80 MiB (+19.2 %), device 0 end +1.77 MiB (+1.4 %), device 0 active +53.80 MiB (+19.2 %), device 0 requested +51.50 MiB (+18.5 %), device 0 reserved +68.00 MiB (+22.2 %), device 0 reserved-end +68.00 MiB (+22.2 %), device 0 fragmentation +67.47 MiB (+53.2 %)). To record them: --allow-raise REASON"]);
     assert_eq!(now, low);
     // A regression, without a reason, and with one beyond an absolute limit.
     let (said, now) = update("after.pkl", "", &[]);
@@ -238,6 +238,18 @@ fn what_a_server_states_is_recorded() {
     write("b.log", log("100,000", "2.5"));
     assert_reads!(judged(verdict(&run(folder.path(), &["gate"]))) => str!["1: FAIL weights shrank from 2.50 GiB to 2.00 GiB (-20.0 %, line 1 of the output), allowed ±1 %: update the before; 1 more check fails"]);
     assert_reads!(update(&[]) => str!["0: note: b.log updated: kv-cache-tokens 100,000 tokens -> 120,000 tokens, weights 2.50 GiB -> 2.00 GiB"]);
+    // Tokens alone, of which there may be more or fewer.
+    gate(folder.path(), "b.log", "a.log", "max-growth = { kv-cache-tokens = \"5%\" }");
+    write("a.log", log("120,000", "2.5"));
+    write("b.log", log("100,000", "2.5"));
+    let output = succeeds(folder.path(), &["gate"]);
+    assert!(
+        text(&output.stdout)
+            .contains("better than the stored before: kv-cache-tokens 100,000 tokens -> 120,000 tokens. Record it"),
+        "{output:?}"
+    );
+    write("a.log", log("99,999", "2.5"));
+    assert_reads!(update(&[]) => str!["0: note: b.log stays as it is: figures do not improve (kv-cache-tokens 100,000 tokens -> 99,999 tokens). To record them: --allow-raise REASON"]);
 }
 
 #[test]

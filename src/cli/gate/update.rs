@@ -22,17 +22,24 @@ use super::arguments::GateArguments;
 #[derive(Default)]
 struct Changes {
     /// Those that are better: lower, but for a capacity.
-    lower: Vec<String>,
+    better: Vec<String>,
     /// Those that are worse, or known on one side only.
-    higher: Vec<String>,
-    /// The largest change: bytes, or tokens of a server.
+    worse: Vec<String>,
+    /// The largest change in bytes.
     most: u128,
+    /// True if the tokens of a server changed by a hundredth or more: `min-delta` is a size.
+    has_other_tokens: bool,
 }
 
 impl Changes {
+    /// Adds a change that makes something worse by this many bytes.
     fn add(&mut self, words: String, delta: Option<i128>) {
         self.most = self.most.max(delta.map_or(0, i128::unsigned_abs));
-        if delta.is_some_and(i128::is_negative) { self.lower.push(words) } else { self.higher.push(words) }
+        self.sort_in(words, delta);
+    }
+
+    fn sort_in(&mut self, words: String, delta: Option<i128>) {
+        if delta.is_some_and(i128::is_negative) { self.better.push(words) } else { self.worse.push(words) }
     }
 }
 
@@ -88,7 +95,13 @@ impl Changes {
             };
             let delta = i128::from(after) - i128::from(before);
             let words = format!("{name} {} -> {}", figure.shown(before), figure.shown(after));
-            self.add(words, Some(if figure.is_capacity() { -delta } else { delta }));
+            let worse_by = Some(if figure.is_capacity() { -delta } else { delta });
+            if figure == Serving::KvCacheTokens {
+                self.has_other_tokens = delta.unsigned_abs() * 100 >= u128::from(before);
+                self.sort_in(words, worse_by);
+            } else {
+                self.add(words, worse_by);
+            }
         }
     }
 
@@ -101,7 +114,7 @@ impl Changes {
             let device = check.device.map(|device| format!("{device} ")).unwrap_or_default();
             let words = format!("{device}{} {}", check.subject(), Delta(delta));
             // Of two limits, one may only warn.
-            if !self.lower.contains(&words) && !self.higher.contains(&words) {
+            if !self.better.contains(&words) && !self.worse.contains(&words) {
                 self.add(words, Some(delta));
             }
         }
@@ -122,14 +135,15 @@ fn limited<'c>(row: &PhaseRow, checks: &'c [Check]) -> impl Iterator<Item = (&'s
 
 /// Note on how to record an improvement over a stored before.
 pub(super) fn improvement(comparison: &Comparison, arguments: &GateArguments) -> Option<Diagnostic> {
-    let Changes { lower, higher, most } = changes(comparison);
+    let Changes { better, worse, most, has_other_tokens } = changes(comparison);
+    let matters = has_other_tokens || most >= u128::from(comparison.min_delta.max(1));
     let judgement = &comparison.judgement;
     let stored = is_stored(comparison) && judgement.verdict == Verdict::Pass && judgement.unlike.is_none();
-    if !stored || !higher.is_empty() || most < u128::from(comparison.min_delta.max(1)) {
+    if !stored || !worse.is_empty() || !matters {
         return None;
     }
     let command = command(comparison, arguments);
-    let message = format!("less than the stored before: {}. Record it: `{command}`", lower.join(", "));
+    let message = format!("better than the stored before: {}. Record it: `{command}`", better.join(", "));
     Some(Diagnostic::new(Code::Improved, None, message))
 }
 
@@ -153,7 +167,7 @@ pub(super) fn accepting(comparison: &Comparison, arguments: &GateArguments) -> O
     if !is_stored(comparison) || !comparison.judgement.fails_by_change_alone() {
         return None;
     }
-    let rises = !comparison.judgement.fails_by_improvement_alone() || !changes(comparison).higher.is_empty();
+    let rises = !comparison.judgement.fails_by_improvement_alone() || !changes(comparison).worse.is_empty();
     let reason = if rises { " --allow-raise \"why it is worth it\"" } else { "" };
     Some(format!("{}{reason}", command(comparison, arguments)))
 }
@@ -193,17 +207,17 @@ pub(super) fn update(comparison: &Comparison, reason: Option<&str>) -> Result<Up
     if let Some(unlike) = judgement.unlike.as_ref().filter(|_| reason.is_none()) {
         return kept(&unlike.to_string(), &anyway);
     }
-    let Changes { lower, higher, .. } = changes(comparison);
+    let Changes { better, worse, .. } = changes(comparison);
     let rest = UnmeasuredChanges::of(comparison);
-    if higher.is_empty() && lower.is_empty() && !rest.stacks && !rest.phases {
+    if worse.is_empty() && better.is_empty() && !rest.stacks && !rest.phases {
         return Ok(Updated { note: format!("{name} stays as it is: nothing has changed"), is_recorded: true });
     }
     let mut raises = before.raises.clone();
     match reason {
-        _ if higher.is_empty() => {}
-        Some(reason) => raises.push(Raise { reason: reason.to_owned(), changes: higher.clone() }),
+        _ if worse.is_empty() => {}
+        Some(reason) => raises.push(Raise { reason: reason.to_owned(), changes: worse.clone() }),
         None => {
-            let why = format!("figures would rise ({})", higher.join(", "));
+            let why = format!("figures do not improve ({})", worse.join(", "));
             return kept(&why, "To record them: --allow-raise REASON");
         }
     }
@@ -213,7 +227,7 @@ pub(super) fn update(comparison: &Comparison, reason: Option<&str>) -> Result<Up
         _ => saved::bytes_of(after, &raises).map_err(ptmem::profile::ProfileError::from)?,
     };
     output::write_file(Path::new(name), &text)?;
-    let changes: Vec<_> = lower.into_iter().chain(higher).collect();
+    let changes: Vec<_> = better.into_iter().chain(worse).collect();
     let parts = if rest.stacks { "only stacks changed" } else { "only phases changed" };
     let changes = if changes.is_empty() { parts.to_owned() } else { changes.join(", ") };
     let accepted = judgement.checks.iter().any(Check::is_accepted);
