@@ -197,6 +197,24 @@ fn git_starts_no_remote_of_the_configuration() {
     assert!(checkout.path().join("started").exists());
 }
 
+/// A change without renames is listed without the texts of files.
+#[test]
+fn texts_that_a_partial_clone_lacks_are_no_changed_lines() {
+    let checkout = Checkout::new("model.py");
+    checkout.record(&[(&["model.py:forward:4"], 4)], &[(&["model.py:forward:4"], 8)]);
+    checkout.write("model.py", BEFORE.replace("layer", "other"));
+    checkout.commit("changed");
+    checkout.git(&["config", "remote.origin.promisor", "true"]);
+    let blob = checkout.git(&["rev-parse", "main:model.py"]).trim().to_owned();
+    fs::remove_file(checkout.path().join(".git/objects").join(&blob[..2]).join(&blob[2..])).unwrap();
+    for line in ["diff before.pkl after.pkl --git main", "history --git model.py"] {
+        let output = checkout.command().args(line.split(' ')).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line}: {}", text(&output.stdout));
+        let remedy = "model.py; this is a partial clone: if you trust its remotes, set GIT_NO_LAZY_FETCH=0";
+        assert!(text(&output.stderr).contains(remedy), "{line}: {}", text(&output.stderr));
+    }
+}
+
 /// Code that a job ran before may have written anything into the checkout.
 #[test]
 fn reports_of_ci_jobs_show_committed_lines_alone() {

@@ -20,7 +20,7 @@ use ptmem_base::text::thousands;
 use kinds::{is_read, may_be_python};
 use program::answer;
 pub(crate) use program::{allow_fetching, git, output, text};
-pub(crate) use repository::Repository;
+pub(crate) use repository::{Repository, require_object};
 
 use super::output as messages;
 use super::place::StartFolder;
@@ -135,9 +135,9 @@ pub(crate) fn changed_lines(place: &StartFolder, base: &str) -> Result<Patch> {
         if left == 0 || is_full(&patch) {
             break;
         }
-        let texts = repository.texts_at(&base, part.iter().filter_map(|paths| paths.before.as_deref()))?;
+        let texts = changed_texts(&repository, &base, part.iter().filter_map(|paths| paths.before.as_deref()))?;
         let of_after = part.iter().filter_map(|paths| paths.after.as_deref());
-        let committed = head.map(|head| repository.texts_at(head, of_after)).transpose()?;
+        let committed = head.map(|head| changed_texts(&repository, head, of_after)).transpose()?;
         for paths in part {
             if is_full(&patch) {
                 break;
@@ -167,6 +167,18 @@ pub(crate) fn changed_lines(place: &StartFolder, base: &str) -> Result<Patch> {
     patch.unread = changes.len() - read;
     note_unread(patch.unread, changes.len());
     Ok(patch)
+}
+
+/// The texts of changed files, without large ones. One that a partial clone lacks is an error: each line of its file would
+/// count as changed.
+fn changed_texts<'p>(
+    repository: &Repository,
+    commit: &str,
+    paths: impl Iterator<Item = &'p str> + Clone,
+) -> Result<BTreeMap<&'p str, String>> {
+    let texts = repository.texts_at(commit, paths.clone())?;
+    repository.require_texts(commit, paths, &texts)?;
+    Ok(texts)
 }
 
 /// Notes how many of all changed files were not read.

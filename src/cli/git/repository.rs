@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::io::{self, Seek, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Error, Result, anyhow, bail};
@@ -14,6 +14,24 @@ use super::kinds::may_matter;
 use super::program::{answer, git, output, text};
 use crate::cli::checkout;
 use crate::cli::place::StartFolder;
+
+/// What a user can do where a partial clone lacks something.
+const REMEDY: &str = "this is a partial clone: if you trust its remotes, set GIT_NO_LAZY_FETCH=0";
+
+/// Whether the repository around a folder may lack objects, which git fetches from a remote.
+fn is_partial(folder: &Path) -> bool {
+    text(&mut git(Some(folder)), &["config", "--get-regexp", "^remote\\..*\\.promisor$"]).is_ok()
+}
+
+/// Requires that a partial clone does not lack the file of a commit, as in `main:train.py`. Git knows the hash of one that
+/// it lacks.
+pub(crate) fn require_object(folder: &Path, file: &str) -> Result<()> {
+    let is_known = || text(&mut git(Some(folder)), &["rev-parse", "--verify", "--end-of-options", file]).is_ok();
+    if is_partial(folder) && output(&mut git(Some(folder)), &["cat-file", "-e", file]).is_err() && is_known() {
+        bail!("git lacks {file}; {REMEDY}");
+    }
+    Ok(())
+}
 
 /// The repository around a place.
 pub(crate) struct Repository {
@@ -71,11 +89,20 @@ impl Repository {
 
     /// The error with its remedy, if git lacks objects because it may not fetch them.
     fn explained(&self, error: Error) -> Error {
-        let is_partial = text(&mut self.git(), &["config", "--get-regexp", "^remote\\..*\\.promisor$"]).is_ok();
-        match is_partial {
-            true => anyhow!("{error}; this is a partial clone: if you trust its remotes, set GIT_NO_LAZY_FETCH=0"),
-            false => error,
+        if is_partial(&self.root) { anyhow!("{error}; {REMEDY}") } else { error }
+    }
+
+    /// Requires that git has the text of each of these files at a commit, without those of which it is known.
+    pub(super) fn require_texts<'p>(
+        &self,
+        commit: &str,
+        paths: impl Iterator<Item = &'p str>,
+        known: &BTreeMap<&str, String>,
+    ) -> Result<()> {
+        for path in paths.filter(|path| !known.contains_key(path)) {
+            require_object(&self.root, &format!("{commit}:{path}"))?;
         }
+        Ok(())
     }
 
     /// The files that git knows and that differ from a commit in another one, or in the checkout, by their paths on both sides,

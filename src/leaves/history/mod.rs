@@ -137,10 +137,11 @@ fn versions(path: &Path, last: usize, reading: &profile::ReadOptions) -> Result<
             break;
         }
         let short = recorded.hash.get(..SHORT).unwrap_or(&recorded.hash).to_owned();
-        let profile = git::output(&mut git::git(Some(folder)), &["cat-file", "blob", &format!("{hash}:./{file}")])
-            .and_then(|bytes| {
-                profile::read(&*bytes, &format!("{short}:{file}"), reading.clone()).map_err(anyhow::Error::from)
-            });
+        let stored = format!("{hash}:./{file}");
+        let bytes = git::output(&mut git::git(Some(folder)), &["cat-file", "blob", &stored]);
+        let profile = bytes.or_else(|error| git::require_object(folder, &stored).and(Err(error))).and_then(|bytes| {
+            profile::read(&*bytes, &format!("{short}:{file}"), reading.clone()).map_err(anyhow::Error::from)
+        });
         match profile {
             Ok(profile) => {
                 series.profiles.push(series::prepared(profile));
