@@ -71,3 +71,36 @@ impl DeviceLeaks {
         Some(Diagnostic::new(Code::AllocatedGrows, self.device, message))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ptmem_trace::phase::steps::FoundBy;
+
+    use super::*;
+    use crate::leak::{Course, Leak, SeriesPoint};
+
+    const MIB: u64 = 1 << 20;
+
+    /// Nine steps, of which each from the third on leaves 8 MiB behind, beside a leak that only four steps can show.
+    #[test]
+    fn late_growth_is_judged_by_the_steps_that_can_show_other_leaks() {
+        let points = (0..9_u64).map(|step| SeriesPoint {
+            name: step.to_string().as_str().into(),
+            allocated: Some((1000 + 8 * step.saturating_sub(2)) * MIB),
+            reserved: None,
+            fragmentation: None,
+            active_peak: None,
+        });
+        let late = LateGrowth { label: "cache".to_owned(), since: 3, grew: 5, steps: 5, bytes: 40 * MIB };
+        let leak = Leak { course: Course::new(4, [(0, 1)]), ..Leak::default() };
+        let device = DeviceLeaks {
+            how: Some(FoundBy::Windows),
+            skip: 1,
+            points: points.collect(),
+            late: vec![late],
+            leaks: vec![leak],
+            ..DeviceLeaks::default()
+        };
+        assert!(device.began_late().is_some());
+    }
+}
