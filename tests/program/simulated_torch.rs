@@ -595,6 +595,24 @@ fn a_program_that_goes_on_after_an_exit_has_not_failed() {
     }
 }
 
+/// A new process gets its function by name, also one that the recording replaces.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_process_can_run_sys_exit() {
+    let script = "
+import multiprocessing, sys, torch
+if __name__ == '__main__':
+    torch.zeros(1000, device='cuda')
+    process = multiprocessing.get_context('spawn').Process(target=sys.exit, args=(3,))
+    process.start()
+    process.join()
+    print(process.exitcode)
+";
+    let place = TempDir::new().unwrap();
+    let output = record_script(&python(), place.path(), script, "out.pkl");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "3\n", "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// The program itself succeeds: only the recording of the process that failed may say so.
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]

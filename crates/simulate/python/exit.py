@@ -1,5 +1,6 @@
 """How the program ends, where Python itself does not keep it."""
 
+import functools
 import sys
 import threading
 
@@ -12,6 +13,7 @@ class Exit:
         self.left_by = None
         leave = sys.exit
 
+        @functools.wraps(leave)  # With its name: pickle finds it by that.
         def leave_noted(status=None, /):
             try:
                 leave(status)
