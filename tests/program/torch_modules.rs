@@ -204,6 +204,44 @@ fn scattered_tensors_have_their_purposes() {
     }
 }
 
+/// An optimizer for each parameter, one of them with a long list of numbers.
+const MANY_OPTIMIZERS: &str = "
+import gc, torch
+
+searches = walks = 0
+objects = gc.get_objects
+
+def search(*arguments):
+    global searches
+    searches += 1
+    return objects(*arguments)
+
+class Numbers(list):
+    def __iter__(self):
+        global walks
+        walks += 1
+        return super().__iter__()
+
+gc.get_objects = search
+model = torch.nn.Sequential(*(torch.nn.Linear(8, 8, bias=False) for _ in range(16))).cuda()
+optimizers = [torch.optim.SGD([parameter], lr=0.1) for parameter in model.parameters()]
+optimizers[0].schedule = Numbers([0.1] * 200_000)
+for step in range(2):
+    model(torch.randn(4, 8, device='cuda')).sum().backward()
+    for optimizer in optimizers:
+        optimizer.step()
+print(searches, walks)
+";
+
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn steps_of_many_optimizers_rarely_search_the_program() {
+    let Some(python) = suitable_python() else { return };
+    let place = TempDir::new().unwrap();
+    let output = record_script_with(&python, place.path(), MANY_OPTIMIZERS, "out.pkl", &["--modules"]);
+    assert_eq!(text(&output.stdout), "5 0\n", "{}", text(&output.stderr));
+}
+
 /// A step has its passes one after the other, and all of them end.
 fn assert_passes(name: &str, figures: &Json) {
     let phases = figures["phases"].as_array().unwrap();

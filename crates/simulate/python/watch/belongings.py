@@ -18,8 +18,9 @@ GRADIENTS = ("grad", "main_grad")
 MOST_NOTES = 500_000
 MOST_TABLES = 4
 
-#: Containers inside of one another that are looked into.
-DEEPEST = 4
+#: Containers inside of one another that are looked into, and their values: longer lists are of numbers.
+DEEPEST = 5
+MOST_VALUES = 100_000
 
 #: The name of the module, and the purpose.
 Belonging = tuple[str, str]
@@ -34,7 +35,9 @@ class Belongings:
         self.torch = torch
         self.modules = modules
         self.roots: Any = weakref.WeakSet()
-        self.optimizers: Any = weakref.WeakSet()
+        #: Tensors in attributes of each optimizer, found before and after its steps.
+        self.optimizers: Any = weakref.WeakKeyDictionary()
+        self.optimizers_so_far = 0
         #: The paths of parameters, by their identities.
         self.owners: dict[int, str] = {}
         #: Findings, each with the number of allocator calls before it.
@@ -56,6 +59,27 @@ class Belongings:
         found = next((table for table in self.tables if table == found), found)
         self.tables = [found, *(table for table in self.tables if table is not found)][:MOST_TABLES]
         self.note((self.modules.passes.calls(), found))
+
+    def find_all(self) -> None:
+        """Finds what may have changed since modules ran and optimizers stepped."""
+        self.find_roots()
+        for optimizer in list(self.optimizers):
+            self.find_attributes(optimizer)
+
+    def add_optimizer(self, optimizer: Any) -> None:
+        """Adds an optimizer that steps. For many, the program is searched only each time their number doubles."""
+        if optimizer not in self.optimizers:
+            self.optimizers_so_far += 1
+            if self.optimizers_so_far & (self.optimizers_so_far - 1) == 0:
+                self.find_roots()
+        self.find_attributes(optimizer)
+
+    def find_attributes(self, optimizer: Any) -> None:
+        """Finds tensors in attributes and groups of an optimizer; its state and parameters are found by name."""
+        attributes = {**vars(optimizer), "state": None, "param_groups": None}
+        groups = [{**group, "params": None} for group in optimizer.param_groups]
+        found = contained(self.torch, [attributes, *groups])
+        self.optimizers[optimizer] = [weakref.ref(tensor) for tensor in found]
 
     def find_roots(self) -> None:
         """Adds the outermost of the modules that have not run, such as copies that hold averages."""
@@ -90,7 +114,7 @@ class Belongings:
     def find_state(self, found: dict[int, Belonging], optimizer: Any) -> None:
         for parameter, state in optimizer.state.items():
             path = self.owners.get(id(parameter), "<optimizer>")
-            for value in contained(self.torch, state):
+            for value in contained(self.torch, [state]):
                 self.add(found, value, path, purposes.STATE)
         # Copies of the weights that an optimizer keeps for itself, and their gradients.
         for group in optimizer.param_groups:
@@ -99,8 +123,8 @@ class Belongings:
                     self.add(found, parameter, "<optimizer>", purposes.STATE)
                     self.add(found, parameter.grad, "<optimizer>", purposes.GRADIENTS)
         of_optimizer: dict[int, Belonging] = {}
-        for value in contained(self.torch, vars(optimizer)):
-            self.add(of_optimizer, value, "<optimizer>", purposes.STATE)
+        for tensor in self.optimizers.get(optimizer, ()):
+            self.add(of_optimizer, tensor(), "<optimizer>", purposes.STATE)
         found.update({place: one for place, one in of_optimizer.items() if place not in found})
 
     def add(self, found: dict[int, Belonging], tensor: Any, path: str, purpose: str) -> None:
@@ -120,13 +144,22 @@ class Belongings:
             self.gradients.append(({device: self.modules.passes.calls_of(device)}, found))
 
 
-def contained(torch: Any, values: Any, depth: int = 0) -> Iterator[Any]:
-    """The tensors in dictionaries, lists and tuples inside of one another."""
-    if isinstance(values, torch.Tensor):
-        yield values
-    elif isinstance(values, (dict, list, tuple)) and depth < DEEPEST:
-        for value in values.values() if isinstance(values, dict) else values:
-            yield from contained(torch, value, depth + 1)
+def contained(torch: Any, values: list[Any]) -> Iterator[Any]:
+    """The tensors in dictionaries, lists and tuples inside of one another, the outer ones first."""
+    containers: list[Any] = [values]
+    room = MOST_VALUES
+    for _ in range(DEEPEST):
+        inner = []
+        for container in containers:
+            if len(container) > room:
+                continue
+            room -= len(container)
+            held = list(container.values() if isinstance(container, dict) else container)
+            # Many values are of few types, mostly numbers.
+            if any(issubclass(kind, (torch.Tensor, dict, list, tuple)) for kind in set(map(type, held))):
+                yield from (value for value in held if isinstance(value, torch.Tensor))
+                inner += [value for value in held if isinstance(value, (dict, list, tuple))]
+        containers = inner
 
 
 def common(one: str, other: str) -> str:

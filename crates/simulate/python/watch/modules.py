@@ -208,9 +208,7 @@ class Modules:
 
     def begin_step(self, optimizer: Any, arguments: Any, options: Any) -> Any:
         """The step begins; one with a closure, which runs forward and backward, works on the weights after that."""
-        if optimizer not in self.belongings.optimizers:
-            self.belongings.optimizers.add(optimizer)
-            self.belongings.find_roots()
+        self.belongings.add_optimizer(optimizer)
         self.belongings.take()
         self.thread.running.append(self.number(OPTIMIZER))
         closure = options.get("closure") or (arguments[1] if len(arguments) > 1 else None)
@@ -240,7 +238,8 @@ class Modules:
 
         return run
 
-    def end_step(self, *_: Any) -> None:
+    def end_step(self, optimizer: Any, *_: Any) -> None:
+        self.belongings.find_attributes(optimizer)
         self.belongings.take()
         self.leave(None)
         self.passes.leave(ends_step=True)
@@ -296,7 +295,7 @@ class Modules:
 
     def begin(self, snapshot: Any) -> None:
         """Notes the modules of the blocks that are alive where the recorded part begins."""
-        self.belongings.find_roots()
+        self.belongings.find_all()
         self.belongings.take()
         if snapshot is not None:
             for device, trace in enumerate(snapshot["device_traces"]):
@@ -306,7 +305,7 @@ class Modules:
 
     def facts(self, snapshot: Any) -> list[dict[str, Any]]:
         """The modules of each device, for the facts of a snapshot, from which the marks are taken out."""
-        self.belongings.find_roots()
+        self.belongings.find_all()
         self.belongings.take()
         found = []
         for device, trace in enumerate(snapshot["device_traces"]):
