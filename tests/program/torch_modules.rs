@@ -204,6 +204,52 @@ fn scattered_tensors_have_their_purposes() {
     }
 }
 
+/// Modules that never run, and cannot be walked: one without a hash, one that fails, and some that a thread builds.
+const UNFINISHED: &str = "
+import dataclasses, threading, torch
+from torch import nn
+
+@dataclasses.dataclass
+class Loss(nn.Module):
+    weight: float = 1.0
+
+    def __post_init__(self):
+        super().__init__()
+
+class Wrapper(nn.Module):
+    def modules(self):
+        raise RuntimeError('load() first')
+
+def build():
+    while not done:
+        layers = nn.ModuleList()
+        for _ in range(300):
+            layers.append(nn.Identity())
+
+held, done = [Loss(), Wrapper()], False
+builder = threading.Thread(target=build)
+builder.start()
+try:
+    for _ in range(40):
+        model = nn.Linear(64, 64).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model(torch.randn(8, 64, device='cuda')).sum().backward()
+        optimizer.step()
+finally:
+    done = True
+    builder.join()
+";
+
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn modules_that_cannot_be_walked_do_not_stop_a_program() {
+    let Some(python) = suitable_python() else { return };
+    let place = TempDir::new().unwrap();
+    let output = record_script_with(&python, place.path(), UNFINISHED, "out.pkl", &["--modules"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(place.path().join("out.pkl").exists(), "{}", text(&output.stderr));
+}
+
 /// An optimizer for each parameter, one of them with a long list of numbers.
 const MANY_OPTIMIZERS: &str = "
 import gc, torch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import weakref
 from collections.abc import Iterator
@@ -21,6 +22,9 @@ MOST_TABLES = 4
 #: Containers inside of one another that are looked into, and their values: longer lists are of numbers.
 DEEPEST = 5
 MOST_VALUES = 100_000
+
+#: Attributes that a module has once it is built, as far as all modules have them.
+BUILT = {"_parameters", "_buffers", "_modules"}
 
 #: The name of the module, and the purpose.
 Belonging = tuple[str, str]
@@ -84,13 +88,14 @@ class Belongings:
     def find_roots(self) -> None:
         """Adds the outermost of the modules that have not run, such as copies that hold averages."""
         module = self.torch.nn.Module
-        loaded = [of for of in gc.get_objects() if issubclass(type(of), module) and "_parameters" in vars(of)]
-        unnamed = [one for one in loaded if one not in self.modules.paths]
-        parts = {id(part) for one in unnamed for part in one.modules() if part is not one}
+        loaded = [of for of in gc.get_objects() if issubclass(type(of), module) and vars(of).keys() >= BUILT]
+        unnamed = [one for one in loaded if type(one).__hash__ is not None and one not in self.modules.paths]
+        parts = {id(part) for one in unnamed for part in parts_of(one) if part is not one}
         for one in unnamed:
             if id(one) not in parts:
-                self.roots.add(one)
-                self.modules.name_parts(one, "")
+                with contextlib.suppress(Exception):  # As in `parts_of`.
+                    self.modules.name_parts(one, "")
+                    self.roots.add(one)
 
     def note(self, *notes: Note) -> None:
         if len(self.notes) < MOST_NOTES:
@@ -99,7 +104,7 @@ class Belongings:
     def find(self) -> dict[int, Belonging]:
         found: dict[int, Belonging] = {}
         for root in list(self.roots):
-            for part in root.modules():
+            for part in parts_of(root):
                 path = self.modules.paths.get(part) or self.modules.path(part)
                 for tensor in [*part._parameters.values(), *part._buffers.values()]:
                     if tensor is not None:
@@ -142,6 +147,14 @@ class Belongings:
         if found:
             device = gradient.device.index
             self.gradients.append(({device: self.modules.passes.calls_of(device)}, found))
+
+
+def parts_of(root: Any) -> list[Any]:
+    """The modules in a module and itself; none while another thread changes it, or where its own code fails."""
+    try:
+        return list(root.modules())
+    except Exception:
+        return []
 
 
 def contained(torch: Any, values: list[Any]) -> Iterator[Any]:
