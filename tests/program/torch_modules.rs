@@ -204,6 +204,43 @@ fn scattered_tensors_have_their_purposes() {
     }
 }
 
+/// A list of the parameters of the model that runs.
+const SHARED: &str = "
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(64, 64), nn.Linear(64, 8)
+
+    def forward(self, batch):
+        return self.head(self.body(batch))
+
+model = Net().cuda()
+held = nn.ParameterList(model.parameters())
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(2):
+    model(torch.randn(8, 64, device='cuda')).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+";
+
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn modules_that_never_run_do_not_own_what_others_run() {
+    let Some(python) = suitable_python() else { return };
+    let place = TempDir::new().unwrap();
+    let output = record_script_with(&python, place.path(), SHARED, "out.pkl", &["--modules"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let figures = figures(&place.path().join("out.pkl"), &["--group-by", "module", "--at", "end", "--top", "0"]);
+    let labels: Vec<_> =
+        figures["stacks"].as_array().unwrap().iter().map(|row| row["label"].as_str().unwrap()).collect();
+    for (label, is_owner) in [("body", true), ("head", true), ("ParameterList", false), ("<several modules>", false)] {
+        assert_eq!(labels.contains(&label), is_owner, "{label} of {labels:?}");
+    }
+}
+
 /// Modules that never run, and cannot be walked: one without a hash, one that fails, and some that a thread builds.
 const UNFINISHED: &str = "
 import dataclasses, threading, torch

@@ -39,6 +39,8 @@ class Belongings:
         self.torch = torch
         self.modules = modules
         self.roots: Any = weakref.WeakSet()
+        #: The outermost of modules that have not run: what they share belongs to those that have.
+        self.idle: Any = weakref.WeakSet()
         #: Tensors in attributes of each optimizer, found before and after its steps.
         self.optimizers: Any = weakref.WeakKeyDictionary()
         self.optimizers_so_far = 0
@@ -63,6 +65,12 @@ class Belongings:
         found = next((table for table in self.tables if table == found), found)
         self.tables = [found, *(table for table in self.tables if table is not found)][:MOST_TABLES]
         self.note((self.modules.passes.calls(), found))
+
+    def run(self, module: Any) -> None:
+        """Takes a module that runs for one that owns its parameters."""
+        if module in self.idle:
+            self.idle.discard(module)
+            self.roots.add(module)
 
     def find_all(self) -> None:
         """Finds what may have changed since modules ran and optimizers stepped."""
@@ -95,7 +103,7 @@ class Belongings:
             if id(one) not in parts:
                 with contextlib.suppress(Exception):  # As in `parts_of`.
                     self.modules.name_parts(one, "")
-                    self.roots.add(one)
+                    self.idle.add(one)
 
     def note(self, *notes: Note) -> None:
         if len(self.notes) < MOST_NOTES:
@@ -104,17 +112,27 @@ class Belongings:
     def find(self) -> dict[int, Belonging]:
         found: dict[int, Belonging] = {}
         for root in list(self.roots):
-            for part in parts_of(root):
-                path = self.modules.paths.get(part) or self.modules.path(part)
-                for tensor in [*part._parameters.values(), *part._buffers.values()]:
-                    if tensor is not None:
-                        self.owners[id(tensor)] = path
-                        self.add(found, tensor, path, purposes.PARAMETERS)
-                        for name in GRADIENTS:
-                            self.add(found, getattr(tensor, name, None), path, purposes.GRADIENTS)
+            self.find_parts(found, root, {})
+        of_idle: dict[int, Belonging] = {}
+        for root in list(self.idle):
+            self.find_parts(of_idle, root, found)
+        found.update({place: one for place, one in of_idle.items() if place not in found})
         for optimizer in list(self.optimizers):
             self.find_state(found, optimizer)
         return found
+
+    def find_parts(self, found: dict[int, Belonging], root: Any, owned: dict[int, Belonging]) -> None:
+        """Finds parameters and buffers of a module, with their gradients; those of `owned` keep their owners."""
+        for part in parts_of(root):
+            path = self.modules.paths.get(part) or self.modules.path(part)
+            for tensor in [*part._parameters.values(), *part._buffers.values()]:
+                if tensor is None:
+                    continue
+                if owned.keys().isdisjoint(addresses(self.torch, tensor)):
+                    self.owners[id(tensor)] = path
+                self.add(found, tensor, path, purposes.PARAMETERS)
+                for name in GRADIENTS:
+                    self.add(found, getattr(tensor, name, None), path, purposes.GRADIENTS)
 
     def find_state(self, found: dict[int, Belonging], optimizer: Any) -> None:
         for parameter, state in optimizer.state.items():

@@ -189,6 +189,7 @@ class Modules:
     def enter(self, module: Any) -> None:
         if not self.thread.running and not self.backwards:
             self.passes.enter("forward")
+            self.belongings.run(module)
         number = self.number(self.path(module))
         self.thread.running.append(self.running_again(number) if self.backwards else number)
         self.change()
