@@ -28,8 +28,9 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff) -> Option<Dia
         .map(|(after, before)| [after[0] - before[0], after[1] - before[1]])
         .collect();
     // By how much a block exceeds its request may differ from step to step, and many requests may share a size of blocks.
-    let is_same = |figure: usize| more.iter().all(|step| step[figure] == more[0][figure] && step[figure] > 0);
-    let figure = [0, 1].into_iter().find(|&figure| more.len() > 1 && is_same(figure))?;
+    let figure = [0, 1].into_iter().find(|&figure| {
+        more.len() > 1 && more.iter().all(|step| step[figure] == more[0][figure] && step[figure] > 0)
+    })?;
     let each = u64::try_from(more[0][figure]).ok().filter(|_| more.iter().all(|step| step[0] > 0))?;
     let message = format!(
         "each of {} of the after leaves {} more behind than that of the before: a leak, if more steps go on like this",
