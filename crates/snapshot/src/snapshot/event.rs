@@ -65,4 +65,11 @@ pub enum Action {
 impl Action {
     /// The number of actions.
     pub const COUNT: usize = Self::Other as usize + 1;
+
+    /// True if a segment, or a part of one, comes or goes.
+    #[inline]
+    #[must_use]
+    pub fn is_of_segment(self) -> bool {
+        matches!(self, Self::SegmentAlloc | Self::SegmentFree | Self::SegmentMap | Self::SegmentUnmap)
+    }
 }

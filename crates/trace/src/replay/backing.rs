@@ -4,6 +4,7 @@
 use ptmem_snapshot::snapshot::{Action, Device, Event, Snapshot, Tables};
 
 use super::Position;
+use super::census::Census;
 use super::rounding::{SMALL_SEGMENT, SMALL_SIZE, SplitRule};
 use super::segment_map::{Home, SegmentMap};
 
@@ -22,7 +23,7 @@ pub(super) struct Backing {
 
 impl Backing {
     /// The segments at a moment.
-    pub(super) fn at(snapshot: &Snapshot, device: &Device, to: Position) -> Self {
+    pub(super) fn at(snapshot: &Snapshot, device: &Device, census: &Census, to: Position) -> Self {
         let events = snapshot.events_of(device);
         let tables = &snapshot.tables;
         let Self { mut segments, mut homes, mut vanished, mut reserved } = Self::default();
@@ -36,14 +37,16 @@ impl Backing {
             segments.add(segment.address, segment.total_size, pool, home);
             reserved += i128::from(segment.total_size);
         }
-        let mut next_request = None;
-        for event in events[to.count().min(events.len())..].iter().rev() {
+        let mut requests = LaterRequests { events, next: None, looked: events.len() };
+        let later = census.of_segments.partition_point(|&place| (place as usize) < to.count());
+        for &place in census.of_segments[later..].iter().rev() {
+            let event = &events[place as usize];
+            let is_small = Some(event.size == SMALL_SEGMENT);
             match event.action {
-                Action::Alloc | Action::Oom => next_request = Some(event.size <= SMALL_SIZE),
                 Action::SegmentAlloc | Action::SegmentMap => {
                     // A range is mapped for the request that follows; the pool of other segments follows from their
                     // size.
-                    let is_small = Some(event.size == SMALL_SEGMENT);
+                    let next_request = requests.after(place as usize);
                     let small = if event.action == Action::SegmentMap { next_request } else { is_small };
                     let home = segments.home(event.addr, event.size).unwrap_or_default();
                     homes.push(home.or(home_of(event, small, tables)));
@@ -54,11 +57,12 @@ impl Backing {
                     // What goes while it is also there afterwards came back in between.
                     vanished += u64::from(segments.home(event.addr, event.size).is_some());
                     // Any part of a mapped range may be unmapped.
-                    let small = (event.action == Action::SegmentFree).then_some(event.size == SMALL_SEGMENT);
+                    let small = is_small.filter(|_| event.action == Action::SegmentFree);
                     segments.add(event.addr, event.size, pool_of(event), home_of(event, small, tables));
                     reserved += i128::from(event.size);
                 }
-                Action::FreeRequested | Action::FreeCompleted | Action::Snapshot | Action::Other => {}
+                Action::Alloc | Action::FreeRequested | Action::FreeCompleted => {}
+                Action::Snapshot | Action::Oom | Action::Other => {}
             }
         }
         Self { segments, homes, vanished, reserved }
@@ -76,6 +80,25 @@ impl Backing {
             Action::Alloc | Action::FreeRequested | Action::FreeCompleted => {}
             Action::Snapshot | Action::Oom | Action::Other => {}
         }
+    }
+}
+
+/// The requests of a history, looked up at earlier and earlier places.
+struct LaterRequests<'e> {
+    events: &'e [Event],
+    /// Whether the first one behind `looked` is small.
+    next: Option<bool>,
+    looked: usize,
+}
+
+impl LaterRequests<'_> {
+    /// Whether the first request behind a place, which is before the last one that was asked for, is small.
+    fn after(&mut self, place: usize) -> Option<bool> {
+        let mut between = self.events[place..self.looked].iter();
+        let request = between.find(|event| matches!(event.action, Action::Alloc | Action::Oom));
+        self.next = request.map(|request| request.size <= SMALL_SIZE).or(self.next);
+        self.looked = place;
+        self.next
     }
 }
 

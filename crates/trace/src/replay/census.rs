@@ -9,6 +9,8 @@ use strum::IntoEnumIterator;
 #[derive(Debug, Default)]
 pub(super) struct Census {
     by_action: [Tally; Action::COUNT],
+    /// The places of those about segments, in order: few of a history are.
+    pub(super) of_segments: Vec<u32>,
     /// Events that are older than one before them.
     pub(super) backwards: u64,
 }
@@ -24,7 +26,10 @@ struct Tally {
 impl Census {
     pub(super) fn of(events: &[Event], backwards: u64) -> Self {
         let mut census = Self { backwards, ..Self::default() };
-        for event in events {
+        for (place, event) in (0..).zip(events) {
+            if event.action.is_of_segment() {
+                census.of_segments.push(place);
+            }
             let tally = &mut census.by_action[event.action as usize];
             tally.events += 1;
             tally.sizes += i128::from(event.size);

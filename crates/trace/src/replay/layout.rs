@@ -4,6 +4,7 @@ use ptmem_snapshot::snapshot::Action;
 
 use super::Position;
 use super::backing::Backing;
+use super::census::Census;
 use super::device::DeviceView;
 use super::rounding::SplitRule;
 use super::segment_map::{Home, Range};
@@ -34,10 +35,10 @@ pub struct SegmentPart {
 
 impl Layout {
     /// `numbered` are the numbers that the trace gives the block of every allocation, with their addresses.
-    pub(super) fn new(view: DeviceView<'_>, mut numbered: Vec<(u32, u64)>) -> Self {
+    pub(super) fn new(view: DeviceView<'_>, census: &Census, mut numbered: Vec<(u32, u64)>) -> Self {
         numbered.sort_unstable();
         let blocks = numbered.into_iter().map(|(_, address)| address).collect();
-        let start = Backing::at(view.snapshot, view.device, Position::START);
+        let start = Backing::at(view.snapshot, view.device, census, Position::START);
         let segments = start.segments.iter().map(|(address, Range { end, pool, home })| SegmentPart {
             address,
             bytes: end - address,
@@ -45,20 +46,16 @@ impl Layout {
             home,
         });
         let mut homes = start.homes.iter().rev().copied();
-        let changes = view.events().iter().filter_map(|event| {
+        let changes = census.of_segments.iter().map(|&place| {
+            let event = &view.events()[place as usize];
             let comes = matches!(event.action, Action::SegmentAlloc | Action::SegmentMap);
-            let is_mapped = match event.action {
-                Action::SegmentAlloc | Action::SegmentFree => false,
-                Action::SegmentMap | Action::SegmentUnmap => true,
-                Action::Alloc
-                | Action::FreeRequested
-                | Action::FreeCompleted
-                | Action::Snapshot
-                | Action::Oom
-                | Action::Other => return None,
-            };
             let home = if comes { homes.next() } else { None };
-            Some(SegmentPart { address: event.addr, bytes: event.size, is_mapped, home: home.unwrap_or_default() })
+            SegmentPart {
+                address: event.addr,
+                bytes: event.size,
+                is_mapped: matches!(event.action, Action::SegmentMap | Action::SegmentUnmap),
+                home: home.unwrap_or_default(),
+            }
         });
         Self { blocks, segments: segments.collect(), changes: changes.collect() }
     }

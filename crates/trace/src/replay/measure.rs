@@ -64,7 +64,7 @@ pub(super) fn measure(
     let (trace, numbers) = tracer.trace(of_event, dump);
     let placed = (0..).zip(&addresses).filter(|&(index, _)| !left_out.has(index));
     let numbered = placed.map(|(index, &address)| (numbers.of(index), address)).collect();
-    let layout = wanted.layout.then(|| Layout::new(view, numbered));
+    let layout = wanted.layout.then(|| Layout::new(view, &census, numbered));
     let counters = counters::run(view, &trace, pools);
     let findings = Findings {
         view,
@@ -85,7 +85,7 @@ pub(super) fn measure(
     diagnostics.extend(contradictions.into_iter().map(|words| Diagnostic::new(Code::CountersDisagree, id, words)));
     let Lifetimes { allocations, .. } = lifetimes;
     diagnostics.extend(left_out.diagnostics(id, &allocations, events.len()));
-    let private_pools = private_pools::find(view);
+    let private_pools = private_pools::find(view, &census);
     let actions = census.actions();
     let ignores = !left_out.is_impossible;
     Ok(Replay { ignores, figures, actions, trace, allocations, addresses, layout, private_pools, diagnostics })

@@ -29,7 +29,7 @@ pub(super) fn pools(
     }
     let allocations = &*lifetimes.allocations;
     let mut state = HeldMemory {
-        backing: Backing::at(snapshot, device, Position::START),
+        backing: Backing::at(snapshot, device, census, Position::START),
         occupied: Occupied::at_start(&lifetimes.addresses, &lifetimes.older, allocations),
         allocations,
         settings: &snapshot.settings,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Position;
 use super::backing::Backing;
+use super::census::Census;
 use super::device::DeviceView;
 use super::rounding::SHARED_POOL;
 use super::segment_map::Home;
@@ -103,7 +104,7 @@ pub(crate) fn merged(pools: Vec<PrivatePool>) -> Vec<PrivatePool> {
 
 /// The private pools of the final state. Pools that are gone by then are left out: before PyTorch 2.12, no event names the pool
 /// of a segment.
-pub(super) fn find(view: DeviceView<'_>) -> Vec<PrivatePool> {
+pub(super) fn find(view: DeviceView<'_>, census: &Census) -> Vec<PrivatePool> {
     let mut pools: BTreeMap<(u64, u64), PrivatePool> = BTreeMap::new();
     for segment in &view.device.segments {
         if let Some(id) = segment.pool_id.filter(|&id| id != SHARED_POOL) {
@@ -111,15 +112,15 @@ pub(super) fn find(view: DeviceView<'_>) -> Vec<PrivatePool> {
         }
     }
     if !pools.is_empty() {
-        follow(view, &mut pools);
+        follow(view, census, &mut pools);
     }
     pools.into_values().collect()
 }
 
 /// Adds the curves and the first stacks.
-fn follow(view: DeviceView<'_>, pools: &mut BTreeMap<(u64, u64), PrivatePool>) {
+fn follow(view: DeviceView<'_>, census: &Census, pools: &mut BTreeMap<(u64, u64), PrivatePool>) {
     let tables = &view.snapshot.tables;
-    let mut backing = Backing::at(view.snapshot, view.device, Position::START);
+    let mut backing = Backing::at(view.snapshot, view.device, census, Position::START);
     let mut held: BTreeMap<(u64, u64), u64> = pools.keys().map(|&id| (id, 0)).collect();
     let of_segments = view.device.segments.iter().map(|segment| (segment.address, segment.stack));
     let of_segments: HashMap<u64, Option<StackId>> = of_segments.collect();
@@ -134,18 +135,16 @@ fn follow(view: DeviceView<'_>, pools: &mut BTreeMap<(u64, u64), PrivatePool>) {
     for (id, pool) in pools.iter_mut() {
         pool.curve.push((Position::START, held[id]));
     }
-    for (index, event) in view.events().iter().enumerate() {
+    for &place in &census.of_segments {
+        let event = &view.events()[place as usize];
         let comes = matches!(event.action, Action::SegmentAlloc | Action::SegmentMap);
         let home = if comes { backing.homes.last().copied() } else { backing.segments.home(event.addr, event.size) };
-        if !comes && !matches!(event.action, Action::SegmentFree | Action::SegmentUnmap) {
-            continue;
-        }
         backing.follow(event);
         let Some(id) = home.and_then(Home::private_pool) else { continue };
         let (Some(pool), Some(bytes)) = (pools.get_mut(&id), held.get_mut(&id)) else { continue };
         *bytes = if comes { bytes.saturating_add(event.size) } else { bytes.saturating_sub(event.size) };
         pool.stack = pool.stack.or(event.stack.filter(|stack| comes && tables.has_frames(*stack)));
-        pool.curve.push((Position::after(index), *bytes));
+        pool.curve.push((Position::after(place as usize), *bytes));
     }
     // Where segments are missing in the history, its end contradicts the state.
     let contradicted = pools.iter_mut().filter(|(id, pool)| held[id] != pool.reserved);

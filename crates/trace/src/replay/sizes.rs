@@ -58,7 +58,7 @@ pub(super) fn find(
     lifetimes: &mut Lifetimes,
 ) -> Result<BlockSizes, ReplayError> {
     let events = snapshot.events_of(device);
-    let backing = Backing::at(snapshot, device, Position::START);
+    let backing = Backing::at(snapshot, device, census, Position::START);
     let Lifetimes { allocations, addresses, older, of_event, survivors, .. } = lifetimes;
     let pools = PrivatePools::new(snapshot, device, census, allocations.len());
     let found = BlockSizes {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use ptmem_snapshot::snapshot::{Block, BlockState, Device, Segment, Snapshot};
 
 use super::backing::Backing;
+use super::census::Census;
 use super::rounding::{SHARED_POOL, SMALL_SIZE, SplitRule};
 use super::segment_map::Range;
 use super::{Allocation, Position};
@@ -21,7 +22,7 @@ pub fn state_at(
     let live = allocations.iter().copied().filter(|(_, one)| one.born <= at && at < one.completed);
     let mut live: Vec<(u64, &Allocation)> = live.collect();
     live.sort_by_key(|&(address, _)| address);
-    let backing = Backing::at(snapshot, device, at);
+    let backing = Backing::at(snapshot, device, &Census::of(snapshot.events_of(device), 0), at);
     let listed: BTreeMap<u64, &Segment> = device.segments.iter().map(|segment| (segment.address, segment)).collect();
     let has_pools = device.segments.iter().any(|segment| segment.pool_id.is_some());
     let mut live = live.into_iter().peekable();
