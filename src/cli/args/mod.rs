@@ -1,8 +1,6 @@
 //! The command line as clap sees it. The texts here are the manual.
 
 mod diff;
-#[cfg(test)]
-mod documented;
 mod input;
 mod limits;
 mod stacks;
@@ -126,6 +124,8 @@ pub(crate) enum Command {
 
 #[cfg(test)]
 mod tests {
+    mod documented;
+
     use clap::CommandFactory;
 
     use super::*;

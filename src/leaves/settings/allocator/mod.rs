@@ -12,8 +12,6 @@ mod space;
 mod study;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod tests_of_pools;
 
 pub(super) use pinned::{Pin, Pinned, PinnedSegment, pinned};
 pub(super) use recording::{RequestHistory, missing};

@@ -1,9 +1,10 @@
 //! The requests of a recording, and the blocks that pin segments, on histories whose answer is known.
 
 #[path = "../../../../tests/support/history.rs"]
-pub(super) mod history;
+mod history;
 #[path = "../../../../tests/support/pickle.rs"]
-pub(super) mod pickle;
+mod pickle;
+mod pools;
 
 use ptmem::device::DeviceId;
 use ptmem::replay::{self, WantedResults};

@@ -4,10 +4,10 @@ use ptmem::device::DeviceId;
 use ptmem::replay::{self, WantedResults};
 use ptmem::snapshot;
 
-use super::requests::AllocatorRequest;
-use super::tests::history::{A, B, C, KIB, MIB, event, file, free, pool, segment};
-use super::tests::pickle::Value;
-use super::{Earlier, RequestHistory};
+use super::super::requests::AllocatorRequest;
+use super::super::{Earlier, RequestHistory};
+use super::history::{A, B, C, KIB, MIB, event, file, free, pool, segment};
+use super::pickle::Value;
 
 fn requests(segments: Vec<Value>, events: Vec<Value>) -> Vec<AllocatorRequest> {
     let snapshot = snapshot::read(&file(segments, events)[..]).unwrap();
