@@ -16,3 +16,18 @@ pub mod python;
 pub mod sides;
 pub mod text;
 pub mod units;
+
+/// Gives enums of which strum makes texts their names.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! named {
+    ($kind:ty) => {
+        impl $kind {
+            /// Its name in reports, in machine-readable output and on the command line.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                self.into()
+            }
+        }
+    };
+}

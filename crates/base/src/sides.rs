@@ -13,6 +13,8 @@ pub enum Side {
     After,
 }
 
+crate::named!(Side);
+
 impl Side {
     /// Both, the before first.
     pub const BOTH: [Self; 2] = [Self::Before, Self::After];
@@ -24,12 +26,6 @@ impl Side {
             Self::Before => Self::After,
             Self::After => Self::Before,
         }
-    }
-
-    /// Its name in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
     }
 }
 

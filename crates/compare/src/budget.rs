@@ -100,6 +100,8 @@ impl DeviceBudget {
     }
 }
 
+ptmem_base::named!(Overhead);
+
 impl Overhead {
     /// Bytes of it.
     #[must_use]
@@ -123,12 +125,6 @@ impl Overhead {
             Self::Unknown => "overhead unknown".to_owned(),
             _ => format!("{} overhead ({})", Size(self.bytes()), self.name()),
         }
-    }
-
-    /// The name in JSON.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
     }
 }
 

@@ -40,15 +40,11 @@ pub enum Format {
     Brief,
 }
 
+ptmem_base::named!(Format);
+
 impl Format {
     /// All of them.
     pub const ALL: &'static [Self] = Self::VARIANTS;
-
-    /// Its name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
 
     /// Whether it shows pictures, which need the addresses of blocks ([`ptmem_trace::profile::ReadOptions::layout`]).
     #[must_use]

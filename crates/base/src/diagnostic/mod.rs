@@ -20,13 +20,9 @@ pub enum Severity {
     Warning,
 }
 
-impl Code {
-    /// Stable kebab-case name, such as `history-truncated`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
+crate::named!(Code);
 
+impl Code {
     /// Weight of every diagnostic with this code.
     #[must_use]
     pub const fn severity(self) -> Severity {

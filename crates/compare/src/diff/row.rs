@@ -39,6 +39,8 @@ pub enum ChangeKind {
     HeldLater,
 }
 
+ptmem_base::named!(ChangeKind);
+
 impl ChangeKind {
     pub(super) fn of(held: &Sides<Held>) -> Self {
         match (held.before.bytes, held.after.bytes) {
@@ -48,12 +50,6 @@ impl ChangeKind {
             (before, after) if after > before => Self::Grew,
             _ => Self::Shrank,
         }
-    }
-
-    /// Its name in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
     }
 
     /// Its name in machine-readable output, which goes by the bytes at the moment alone.

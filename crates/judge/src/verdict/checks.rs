@@ -22,13 +22,7 @@ pub enum Outcome {
     Exceeded,
 }
 
-impl Outcome {
-    /// Its name in machine-readable output.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
+ptmem_base::named!(Outcome);
 
 /// The severity of a check, worst last: its result and its level together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, strum::IntoStaticStr)]
@@ -45,13 +39,7 @@ pub enum Standing {
     Exceeded,
 }
 
-impl Standing {
-    /// Its name in machine-readable output.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
+ptmem_base::named!(Standing);
 
 /// The finding of the checks about a row, a figure or a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -24,6 +24,8 @@ pub enum Verdict {
     Regression,
 }
 
+ptmem_base::named!(Verdict);
+
 impl Verdict {
     /// The process exit code: 0 pass, 1 regression, 3 inconclusive. (2 is "could not run".)
     #[must_use]
@@ -43,12 +45,6 @@ impl Verdict {
             Self::Regression => "FAIL",
             Self::Inconclusive => "INCONCLUSIVE",
         }
-    }
-
-    /// Its name in machine-readable output.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
     }
 }
 

@@ -24,13 +24,7 @@ pub enum Level {
     Warn,
 }
 
-impl Level {
-    /// Its name in machine-readable output.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
+ptmem_base::named!(Level);
 
 /// Subject of a limit, of a check, or of growth that was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

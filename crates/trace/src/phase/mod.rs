@@ -39,15 +39,11 @@ pub enum PhaseSource {
     Pass,
 }
 
+ptmem_base::named!(PhaseSource);
+
 impl PhaseSource {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Annotation, Self::Metadata, Self::CompileContext, Self::Pass];
-
-    /// Its name in machine-readable output.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// One occurrence of a phase in the history of a device.

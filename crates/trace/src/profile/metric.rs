@@ -56,6 +56,8 @@ impl MetricRow {
     }
 }
 
+ptmem_base::named!(Metric);
+
 impl Metric {
     /// All of them, in the order of reports.
     pub const ALL: [Self; 8] = [
@@ -84,12 +86,6 @@ impl Metric {
                 MetricRow::new(Reserved, Point::UnusedAtPeak, "reserved less active bytes at the reserved peak")
             }
         }
-    }
-
-    /// Its name on the command line and in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
     }
 
     /// Its name as a key of JSON.

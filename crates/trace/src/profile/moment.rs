@@ -51,13 +51,7 @@ pub enum PhasePoint {
     End,
 }
 
-impl PhasePoint {
-    /// Its name on the command line and in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
+ptmem_base::named!(PhasePoint);
 
 /// The error of reading a moment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -21,16 +21,12 @@ pub enum Serving {
     Activations,
 }
 
+ptmem_base::named!(Serving);
+
 impl Serving {
     /// All of them, in the order of reports.
     pub const ALL: [Self; 5] =
         [Self::KvCacheTokens, Self::KvCacheMemory, Self::Weights, Self::Graphs, Self::Activations];
-
-    /// Its name on the command line and in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
 
     /// The figure of a name.
     #[must_use]

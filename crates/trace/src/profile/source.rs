@@ -18,13 +18,7 @@ pub enum InputKind {
     Numbers,
 }
 
-impl InputKind {
-    /// Its name in machine-readable output.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
+ptmem_base::named!(InputKind);
 
 /// Where a profile came from.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

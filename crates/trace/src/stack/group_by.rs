@@ -34,15 +34,11 @@ pub enum GroupBy {
     Shape,
 }
 
+ptmem_base::named!(GroupBy);
+
 impl GroupBy {
     /// All of them.
     pub const ALL: &'static [Self] = Self::VARIANTS;
-
-    /// Its name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
 
     /// The word for a group.
     #[must_use]

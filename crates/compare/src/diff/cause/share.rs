@@ -72,13 +72,7 @@ pub enum EditEvidence {
     Kept,
 }
 
-impl EditEvidence {
-    /// Its name in machine-readable output.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
+ptmem_base::named!(EditEvidence);
 
 /// The way by which a stack leads to an edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
