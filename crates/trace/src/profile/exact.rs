@@ -71,7 +71,10 @@ impl Totals {
         let equal = order.chunk_by_mut(|&a, &b| all[a].sums.order() == all[b].sums.order());
         for equal in equal.filter(|run| run.len() > 1) {
             let keys = keys.get_or_insert_with(|| ExactKeys::new(code));
-            equal.sort_by_cached_key(|&place| ContentOrder::of(&all[place], keys, tables));
+            let mut contents: Vec<(ContentOrder<'_>, usize)> =
+                equal.iter().map(|&place| (ContentOrder::of(&all[place], keys, tables), place)).collect();
+            contents.sort_by(|(one, _), (other, _)| one.cmp(other));
+            equal.iter_mut().zip(contents).for_each(|(place, (_, sorted))| *place = sorted);
         }
         let mut places = vec![0; order.len()];
         for (new, &old) in (0_u32..).zip(&order) {
@@ -109,9 +112,7 @@ impl<'t> ContentOrder<'t> {
         let frames = self.forward.iter().map(|&frame| self.tables.frame(frame));
         frames.map(|frame| (self.tables.string(frame.name), self.tables.string(frame.filename), frame.line))
     }
-}
 
-impl Ord for ContentOrder<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         let inner = (self.bucket, self.digest, self.tag).cmp(&(other.bucket, other.digest, other.tag));
         // Many stacks share frames of the forward pass, which have the same numbers then.
@@ -120,20 +121,6 @@ impl Ord for ContentOrder<'_> {
         })
     }
 }
-
-impl PartialOrd for ContentOrder<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for ContentOrder<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for ContentOrder<'_> {}
 
 #[cfg(test)]
 mod tests {
@@ -164,7 +151,7 @@ mod tests {
         let exact =
             stacks.map(|stack| Exact { origin: Origin::Stack(stack), tag: None, cpp: None, sums: Sums::default() });
         let mut orders: Vec<_> = exact.iter().map(|exact| ContentOrder::of(exact, &keys, &tables)).collect();
-        orders.sort();
+        orders.sort_by(ContentOrder::cmp);
         let sorted: Vec<String> = orders.iter().map(|order| order.forward().map(|frame| frame.0).collect()).collect();
         assert_eq!(sorted, ["", "a", "b", "bc", "ca", "cb"]);
         assert!(std::ptr::eq(orders[1].forward, tables.forward(stacks[4])));
