@@ -57,6 +57,12 @@ impl Class {
         }
     }
 
+    /// The requested bytes of a block; all of them where a saved profile does not say.
+    #[must_use]
+    pub fn request(&self) -> u64 {
+        if self.requested > 0 { self.requested } else { self.bytes }
+    }
+
     /// How far the bytes that one of its blocks counts as allocated may be off.
     #[must_use]
     pub fn spread_of_allocated(&self) -> Uncertainty {

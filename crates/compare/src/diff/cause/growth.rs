@@ -5,7 +5,7 @@ use ptmem_base::units::approximate;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::phase::PhaseSource;
 use ptmem_trace::profile::{DeviceProfile, Profile};
-use ptmem_trace::trace::{Class, Life, Position};
+use ptmem_trace::trace::{Life, Position};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::figure::Holding;
@@ -101,7 +101,7 @@ impl<'d> Lives<'d> {
             let at = *places.of(side);
             let held = self.of.of(side)[row].iter().filter(|life| life.born <= at && life.freed > at);
             let classes = &self.devices.of(side).trace.classes;
-            sizes.of_mut(side).extend(held.map(|life| wanted(&classes[life.class as usize])));
+            sizes.of_mut(side).extend(held.map(|life| classes[life.class as usize].request()));
             sizes.of_mut(side).sort_unstable();
         }
         ratios(&sizes)
@@ -123,11 +123,6 @@ impl<'d> Lives<'d> {
         let of_partners: Vec<&Life> = freed.iter().copied().filter(|life| is_partner(life)).collect();
         if of_partners.is_empty() { freed } else { of_partners }
     }
-}
-
-/// The requested bytes of a block, or its own where a saved profile does not say.
-fn wanted(class: &Class) -> u64 {
-    if class.requested > 0 { class.requested } else { class.bytes }
 }
 
 /// How many times as large sorted sizes are: each of those that differ, and all together.

@@ -27,7 +27,7 @@ pub(super) struct Kept {
 
 impl Kept {
     fn of(class: &Class) -> Self {
-        Self { held: Held::of(class, 1), requested: request(class) }
+        Self { held: Held::of(class, 1), requested: class.request() }
     }
 }
 
@@ -43,11 +43,6 @@ impl AddAssign for Kept {
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
-}
-
-/// The requested bytes of a block; where they are not known, all of them.
-fn request(class: &Class) -> u64 {
-    if class.requested > 0 { class.requested } else { class.bytes }
 }
 
 /// Blocks of one identity that steps allocate.
@@ -221,7 +216,7 @@ impl Replaced {
             if let Some(step) = step.filter(|_| old.freed < device.device.trace.dump()) {
                 let class = &device.device.trace.classes[old.class as usize];
                 let of = (old.born != Position::START).then(|| device.attribution(class));
-                *by_size.entry((of, request(class))).or_default().entry(step).or_default() += 1;
+                *by_size.entry((of, class.request())).or_default().entry(step).or_default() += 1;
             }
         }
         Self { by_size }
