@@ -2,7 +2,7 @@
 //! would move the paths of the command line.
 
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use super::git::git;
@@ -44,4 +44,31 @@ impl StartFolder {
     pub(crate) fn git(&self) -> Command {
         git((!self.is_here()).then_some(&*self.folder))
     }
+}
+
+/// A path without parts that lead upwards.
+pub(crate) fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                normal.pop();
+            }
+            Component::CurDir => {}
+            Component::Normal(_) | Component::RootDir | Component::Prefix(_) => normal.push(part),
+        }
+    }
+    normal
+}
+
+/// The path of these bytes.
+#[cfg(unix)]
+pub(crate) fn path_of(bytes: &[u8]) -> Option<&Path> {
+    Some(Path::new(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes)))
+}
+
+/// The path of these bytes; `None` for what is not UTF-8.
+#[cfg(not(unix))]
+pub(crate) fn path_of(bytes: &[u8]) -> Option<&Path> {
+    str::from_utf8(bytes).ok().map(Path::new)
 }

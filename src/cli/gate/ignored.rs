@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::super::git::{self, git};
-use super::sides::normal;
+use super::super::place::normal;
 
 /// Maximum number of paths that a message names.
 const MOST: usize = 3;

@@ -8,11 +8,11 @@ use ptmem::verdict::{Excuse, NoBefore};
 
 use super::super::config::{Loaded, load_of_base};
 use super::super::git::Base;
+use super::super::place::normal;
 use super::super::recorder::Failure;
 use super::arguments::UNNAMED;
 use super::base::BaseCommit;
 use super::gates::Gates;
-use super::sides::normal;
 
 /// The base with its configuration.
 pub(super) struct OfBase<'a> {

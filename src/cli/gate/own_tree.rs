@@ -9,9 +9,9 @@ use std::{fs, io};
 
 use ptmem::sides::Sides;
 
+use super::super::place::{normal, path_of};
 use super::super::words::many;
 use super::ignored::ignored_in;
-use super::sides::normal;
 
 /// The variable for Python's part of the recorder: the working tree, the worktree, the time at which the recording begins, and the
 /// file in which it names what the recording reads of the working tree.
@@ -131,18 +131,7 @@ fn read(notes: &Path) -> io::Result<BTreeSet<PathBuf>> {
         read => read?,
     };
     let names = bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    Ok(names.map(path_of).collect())
-}
-
-/// A path as Python wrote it.
-#[cfg(unix)]
-fn path_of(bytes: &[u8]) -> PathBuf {
-    PathBuf::from(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes))
-}
-
-#[cfg(not(unix))]
-fn path_of(bytes: &[u8]) -> PathBuf {
-    PathBuf::from(String::from_utf8_lossy(bytes).as_ref())
+    Ok(names.filter_map(path_of).map(Path::to_owned).collect())
 }
 
 /// Paths in words, cut to a few.

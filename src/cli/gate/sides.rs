@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -13,7 +13,7 @@ use ptmem::sides::Sides;
 use super::super::checkout::own_packages;
 use super::super::git::{self, Repository, git};
 use super::super::output;
-use super::super::place::StartFolder;
+use super::super::place::{StartFolder, normal};
 use super::super::recorder::environment::Environment;
 use super::super::recorder::process::{Hold, available_memory};
 use super::super::recorder::tree::Worktree;
@@ -320,21 +320,6 @@ fn script_in(folder: &Path, name: &str, script: &str) -> Result<Vec<OsString>> {
     fs::write(&path, script.replace('\r', "")).with_context(|| format!("{}: cannot be written", path.display()))?;
     let words = ["bash", "--noprofile", "--norc", "-eo", "pipefail"].map(OsString::from);
     Ok(words.into_iter().chain([path.into()]).collect())
-}
-
-/// A path without parts that lead upwards.
-pub(super) fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                normal.pop();
-            }
-            Component::CurDir => {}
-            Component::Normal(_) | Component::RootDir | Component::Prefix(_) => normal.push(part),
-        }
-    }
-    normal
 }
 
 /// How files begin that Git LFS stores elsewhere.

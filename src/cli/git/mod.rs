@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::io::{Seek, Write};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use ptmem::patch::{MOST_EDITS, Patch};
@@ -23,7 +23,7 @@ pub(crate) use program::{allow_fetching, git, output, text};
 pub(crate) use repository::{Repository, require_object};
 
 use super::output as messages;
-use super::place::StartFolder;
+use super::place::{StartFolder, normal};
 
 /// The largest file whose text is read.
 const LARGEST_FILE: u64 = super::checkout::LARGEST;
@@ -53,7 +53,7 @@ impl Base {
         // The shell's name of the working directory keeps its links.
         let shell =
             env::var_os("PWD").map(PathBuf::from).filter(|shell| fs::canonicalize(shell).is_ok_and(|of| of == own));
-        shell.into_iter().chain([own]).find_map(|folder| below(&root, folder, path))
+        shell.into_iter().chain([own]).find_map(|folder| below(&root, &folder, path))
     }
 
     /// The bytes of a file at this commit, links within the repository resolved; `None` if it does not exist.
@@ -95,17 +95,8 @@ pub(crate) fn is_bisecting() -> bool {
 }
 
 /// The path from a folder, below a root, with slashes; `None` if it is outside of the root.
-fn below(root: &Path, folder: PathBuf, path: &Path) -> Option<String> {
-    let mut whole = folder;
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                whole.pop();
-            }
-            Component::CurDir => {}
-            Component::RootDir | Component::Prefix(_) | Component::Normal(_) => whole.push(part),
-        }
-    }
+fn below(root: &Path, folder: &Path, path: &Path) -> Option<String> {
+    let whole = normal(&folder.join(path));
     let parts = whole.strip_prefix(root).ok()?.components().map(|part| part.as_os_str().to_string_lossy());
     Some(parts.collect::<Vec<_>>().join("/"))
 }

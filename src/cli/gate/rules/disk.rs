@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::cli::place::path_of;
+
 /// The text without the carriage returns that git may write at the ends of lines.
 pub(super) fn without_returns(bytes: &[u8]) -> Vec<u8> {
     let is_kept = |at: &usize| bytes[*at] != b'\r' || bytes.get(at + 1) != Some(&b'\n');
@@ -16,16 +18,8 @@ pub(super) fn is_pointer(bytes: &[u8], size: u64) -> bool {
 }
 
 /// The path of a file of the checkout.
-#[cfg(unix)]
 pub(super) fn on_disk(root: &Path, path: &[u8]) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStrExt;
-    Some(root.join(std::ffi::OsStr::from_bytes(path)))
-}
-
-/// The path of a file of the checkout; `None` for a name that is not UTF-8.
-#[cfg(not(unix))]
-pub(super) fn on_disk(root: &Path, path: &[u8]) -> Option<PathBuf> {
-    Some(root.join(str::from_utf8(path).ok()?))
+    path_of(path).map(|path| root.join(path))
 }
 
 #[cfg(unix)]
