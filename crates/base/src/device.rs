@@ -1,6 +1,5 @@
 //! The name of what memory belongs to.
 
-use std::fmt;
 use std::num::{ParseIntError, TryFromIntError};
 use std::str::FromStr;
 
@@ -9,12 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::text::numbers;
 
 /// A device, or the memory of the host that CUDA pinned, which has an allocator of its own and is measured as a device is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display, Serialize, Deserialize)]
 #[serde(into = "i64", try_from = "i64")]
 pub enum DeviceId {
     /// The device with this ordinal.
+    #[strum(to_string = "device {0}")]
     Ordinal(u32),
     /// Pinned host memory.
+    #[strum(to_string = "pinned host memory")]
     Host,
 }
 
@@ -57,15 +58,6 @@ impl FromStr for DeviceId {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text == Self::HOST { Ok(Self::Host) } else { text.parse().map(Self::Ordinal) }
-    }
-}
-
-impl fmt::Display for DeviceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ordinal(ordinal) => write!(f, "device {ordinal}"),
-            Self::Host => f.write_str("pinned host memory"),
-        }
     }
 }
 

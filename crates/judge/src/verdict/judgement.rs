@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
-use std::fmt;
 
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Code, Diagnostic};
@@ -13,7 +12,7 @@ use super::judge::Judge;
 use super::{Beside, Check, GrownMost, Level, LimitKind, Outcome, PeakChange, Standing};
 
 /// The answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Verdict {
     /// Nothing gated exceeds its limit.
@@ -45,12 +44,6 @@ impl Verdict {
             Self::Regression => "FAIL",
             Self::Inconclusive => "INCONCLUSIVE",
         }
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 

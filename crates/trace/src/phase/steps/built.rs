@@ -1,7 +1,5 @@
 //! Rounds that build something, and what distinguishes them from rounds that run a model.
 
-use std::fmt;
-
 use ptmem_snapshot::snapshot::StackId;
 
 use super::rounds::{MODULE, Rounds};
@@ -9,21 +7,14 @@ use super::{AllocationCourse, Steps, nearly_all};
 use crate::stack::SnapshotCode;
 
 /// A reason to assume that rounds build something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum BuiltUp {
     /// They call no module.
+    #[strum(to_string = "they call no module, as when weights are made or loaded")]
     NoCall,
     /// They allocate only within calls of modules.
+    #[strum(to_string = "they allocate only within calls of modules, like the layers of one call")]
     OneCall,
-}
-
-impl fmt::Display for BuiltUp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoCall => "they call no module, as when weights are made or loaded",
-            Self::OneCall => "they allocate only within calls of modules, like the layers of one call",
-        })
-    }
 }
 
 /// Whether a stack allocates while an object is initialized, or a module is moved or loaded; of rounds that call no module.

@@ -6,7 +6,6 @@ mod rounds;
 mod sizes;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -36,32 +35,25 @@ pub struct StepMark {
 }
 
 /// The name of a step or a snapshot. A history may have a million steps: their numbers take no text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, strum::Display)]
 pub enum StepName {
     /// A name of the program, or of a file.
+    #[strum(to_string = "{0}")]
     Given(Arc<str>),
     /// A round, by its number.
+    #[strum(to_string = "step {0}")]
     Step(u32),
     /// A call of the outermost module, by its number.
+    #[strum(to_string = "call {0}")]
     Call(u32),
     /// One of several equal parts: its number, and how many there are.
+    #[strum(to_string = "part {0} of {1}")]
     Part(u32, u32),
 }
 
 impl From<&str> for StepName {
     fn from(name: &str) -> Self {
         Self::Given(Arc::from(name))
-    }
-}
-
-impl fmt::Display for StepName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Given(name) => f.write_str(name),
-            Self::Step(number) => write!(f, "step {number}"),
-            Self::Call(number) => write!(f, "call {number}"),
-            Self::Part(number, all) => write!(f, "part {number} of {all}"),
-        }
     }
 }
 
