@@ -107,6 +107,12 @@ fn ends_bracket(rest: &[u8]) -> bool {
     rest.iter().find(|byte| !byte.is_ascii_whitespace()).is_none_or(|byte| matches!(byte, b')' | b']' | b'}' | b'#'))
 }
 
+/// Tokens that say alone what a statement is.
+const KEYWORDS: [&str; 17] = [
+    "@", "assert", "async", "class", "def", "del", "elif", "except", "for", "from", "if", "import", "raise", "return",
+    "while", "with", "yield",
+];
+
 impl Statement<'_> {
     /// The tokens as one text, with old names for new ones.
     pub(super) fn text(&self, renamed: Option<&Renames<'_>>) -> String {
@@ -134,25 +140,7 @@ impl Statement<'_> {
 
     /// The tokens that it begins with: a keyword, or what it assigns to or calls.
     pub(super) fn beginning(&self) -> &[&str] {
-        let is_keyword = matches!(
-            self.tokens[0],
-            "@" | "assert"
-                | "async"
-                | "class"
-                | "def"
-                | "del"
-                | "elif"
-                | "except"
-                | "for"
-                | "from"
-                | "if"
-                | "import"
-                | "raise"
-                | "return"
-                | "while"
-                | "with"
-                | "yield"
-        );
+        let is_keyword = KEYWORDS.contains(&self.tokens[0]);
         let end = self.tokens.iter().position(|token| matches!(*token, "=" | "(")).unwrap_or(self.tokens.len());
         &self.tokens[..if is_keyword { 1 } else { end }]
     }

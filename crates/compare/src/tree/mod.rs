@@ -138,9 +138,7 @@ impl Tree {
         let mut pending = vec![Pending::Node { at: 0, depth: 0 }];
         while let Some(next) = pending.pop() {
             match next {
-                Pending::Others { others, depth, held } => {
-                    lines.push(TreeLine { depth, chain: Vec::new(), others, held });
-                }
+                Pending::Line(line) => lines.push(line),
                 Pending::Node { at, depth } => {
                     let chain = self.chain(at, layout);
                     let last = chain.last().copied().unwrap_or(at);
@@ -172,7 +170,7 @@ impl Tree {
     }
 
     /// Adds what comes below a node, the first of it last.
-    fn push_children(&self, pending: &mut Vec<Pending>, node: usize, depth: usize, layout: TreeLayout) {
+    fn push_children(&self, pending: &mut Vec<Pending<'_>>, node: usize, depth: usize, layout: TreeLayout) {
         let mut children = self.nodes[node].children.clone();
         children.sort_by(|&one, &other| layout.order(&self.nodes[one], &self.nodes[other]));
         let most = if layout.top == 0 { usize::MAX } else { layout.top };
@@ -181,22 +179,22 @@ impl Tree {
         let rest = &children[large..];
         if !rest.is_empty() {
             let held = rest.iter().fold(Sides::default(), |sum: Sides<Held>, &at| sum.plus(self.nodes[at].held));
-            pending.push(Pending::Others { others: rest.len(), depth, held });
+            pending.push(Pending::Line(TreeLine { depth, chain: Vec::new(), others: rest.len(), held }));
         }
         pending.extend(children[..large].iter().rev().map(|&at| Pending::Node { at, depth }));
         let own = self.nodes[node].own;
         if !children.is_empty() && own != Sides::default() {
-            pending.push(Pending::Others { others: 0, depth, held: own });
+            pending.push(Pending::Line(TreeLine { depth, chain: Vec::new(), others: 0, held: own }));
         }
     }
 }
 
 /// A part of the tree that has no line yet.
-enum Pending {
+enum Pending<'t> {
     /// A node and everything below it.
     Node { at: usize, depth: usize },
     /// The line for siblings that are not listed, or for the own bytes of the frame above.
-    Others { others: usize, depth: usize, held: Sides<Held> },
+    Line(TreeLine<'t>),
 }
 
 impl TreeLayout {
