@@ -128,7 +128,7 @@ impl GroupMember {
 }
 
 /// The allocations of one group of stacks.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct StackTotal {
     /// Its label: that of the stack of the group that holds most at the requested moment.
@@ -155,18 +155,7 @@ pub struct StackTotal {
 impl StackTotal {
     /// A group with nothing in it.
     pub(super) fn new(label: String, key: Key, bucket: Option<Bucket>) -> Self {
-        let sums = Sums::default();
-        Self {
-            label,
-            key,
-            bucket,
-            members: Vec::new(),
-            sums,
-            highest: None,
-            supposed: BTreeMap::new(),
-            modules: 0,
-            shapes: Vec::new(),
-        }
+        Self { label, key, bucket, ..Self::default() }
     }
 
     /// Adds an exact stack.

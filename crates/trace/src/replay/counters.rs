@@ -16,7 +16,7 @@ use super::{Oom, Position, StatedBytes};
 use crate::trace::{Class, Measure, Move, Trace, Uncertainty};
 
 /// A running value, and its highest.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Gauge {
     pub(super) now: i128,
     pub(super) baseline: i128,
@@ -114,6 +114,7 @@ fn spread(class: &Class, measure: Measure) -> Uncertainty {
 }
 
 /// The counters while they run.
+#[derive(Default)]
 pub(super) struct RunningCounters {
     /// By [`Measure`].
     gauges: [Gauge; 4],
@@ -179,16 +180,7 @@ impl RunningCounters {
             let spread = is_uncertain.then(|| spreads.fold(Uncertainty::default(), Uncertainty::plus));
             Gauge::new(trace.value_at_start(measure), spread)
         });
-        Self {
-            active_at_reserved_peak: gauges[Measure::Active as usize].now,
-            reserved_most: false,
-            gauges,
-            checkpoints: StatedBytes::default(),
-            checkpoints_missed: 0,
-            checkpoint_error: 0,
-            ooms: Vec::new(),
-            allocated_total: 0,
-        }
+        Self { active_at_reserved_peak: gauges[Measure::Active as usize].now, gauges, ..Self::default() }
     }
 
     pub(super) fn of(&self, measure: Measure) -> &Gauge {

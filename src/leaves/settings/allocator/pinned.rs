@@ -11,7 +11,7 @@ use serde::Serialize;
 const PAGE: u64 = 2 << 20;
 
 /// Reserved memory at its peak, and what it is held for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Pinned {
     /// The moment: just after the request for which the peak was reserved.
     pub(crate) reserved_peak_event: Position,
@@ -73,12 +73,8 @@ pub(crate) fn pinned(snapshot: &Snapshot, device: &Device, replay: &Replay, grou
     let allocations: Vec<_> = replay.addresses.iter().copied().zip(&replay.allocations).collect();
     let mut pinned = Pinned {
         reserved_peak_event: at,
-        reserved_peak: 0,
-        active_then: 0,
         without_free_memory: most_active.next_multiple_of(PAGE),
-        unused_segments: 0,
-        mostly_free_segments: Vec::new(),
-        pinning_stacks: Vec::new(),
+        ..Pinned::default()
     };
     let live = allocations.iter().filter(|(_, one)| one.born <= at && at < one.completed);
     let live: HashMap<u64, &Allocation> = live.map(|&(address, one)| (address, one)).collect();

@@ -143,7 +143,9 @@ impl GrowthParts<'_, '_> {
         let mut sums: BTreeMap<WayToEdit, u64> = BTreeMap::new();
         let mut shrunk: BTreeMap<usize, u64> = BTreeMap::new();
         let mut largest: BTreeMap<usize, (u64, usize, RowGrowth)> = BTreeMap::new();
-        let mut cause = Cause { unread, is_code_known, ..Cause::new(figure, device, Arc::clone(edits), only) };
+        let place = figure.place(device);
+        let edits = Arc::clone(edits);
+        let mut cause = Cause { figure, place, edits, only, unread, is_code_known, ..Cause::default() };
         let mut slack = 0;
         for holding in holdings {
             let row = &device.rows[holding.row];
@@ -287,29 +289,4 @@ struct EditVotes {
     frees: usize,
     /// An allocation before the free counts twice.
     weight: u32,
-}
-
-impl Cause {
-    fn new(figure: Figure, device: &DeviceDiff, edits: Arc<[Edit]>, only: Option<usize>) -> Self {
-        let place = match figure {
-            Figure::Peak => "at the peak".to_owned(),
-            Figure::Baseline => "at the start".to_owned(),
-            Figure::End => "at the end".to_owned(),
-            Figure::Phase(at) => format!("at the peak inside {}", device.phases[at].title()),
-        };
-        Self {
-            figure,
-            place,
-            edits,
-            shares: Vec::new(),
-            grown: 0,
-            no_edit: 0,
-            without_python: 0,
-            shrunk: 0,
-            elsewhere: 0,
-            unread: 0,
-            only,
-            is_code_known: true,
-        }
-    }
 }

@@ -63,6 +63,16 @@ impl Diff {
 }
 
 impl Figure {
+    /// It in words, to follow "the growth".
+    pub(super) fn place(self, device: &DeviceDiff) -> String {
+        match self {
+            Self::Peak => "at the peak".to_owned(),
+            Self::Baseline => "at the start".to_owned(),
+            Self::End => "at the end".to_owned(),
+            Self::Phase(at) => format!("at the peak inside {}", device.phases[at].title()),
+        }
+    }
+
     /// Those of a device that grew, with their places on both sides.
     pub(super) fn grown(device: &DeviceDiff, sides: Sides<&DeviceProfile>) -> Vec<(Self, Sides<Position>)> {
         let mut found: Vec<(Self, Sides<Position>)> =

@@ -11,9 +11,10 @@ use rustc_hash::FxHashSet;
 use crate::patch::Edit;
 
 /// A figure whose growth the rows of its moment explain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Figure {
     /// The place that is compared, at the peak.
+    #[default]
     Peak,
     /// The start of the recording. Its growth is not divided among edits.
     Baseline,
@@ -121,7 +122,7 @@ impl EditShare {
 }
 
 /// The edits of a change, and their shares in the growth of a figure of a device.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Cause {
     /// The figure.
     pub figure: Figure,

@@ -18,10 +18,10 @@ impl Pairing<'_> {
         for pair in self.parts_of_wholes(false) {
             // The whole has one partner; the other parts go with it.
             if !self.take(pair.0, pair.1) {
-                self.parts.push(pair);
+                self.found.parts.push(pair);
             }
         }
-        self.parts.sort_unstable();
+        self.found.parts.sort_unstable();
     }
 
     /// Finds the same where the functions that one side lacks do not count: one may have been extracted or inlined. What two
@@ -29,10 +29,10 @@ impl Pairing<'_> {
     pub(super) fn find_callers(&mut self) {
         for (before, after) in self.parts_of_wholes(true) {
             if self.before.free.contains(&before) != self.after.free.contains(&after) {
-                self.callers.push((before, after));
+                self.found.callers.push((before, after));
             }
         }
-        self.callers.sort_unstable();
+        self.found.callers.sort_unstable();
     }
 
     /// The groups of one side that are parts of one on the other, with that one, but for pairs.
@@ -41,7 +41,7 @@ impl Pairing<'_> {
         if self.before.free.is_empty() && self.after.free.is_empty() {
             return found;
         }
-        let paired: HashSet<(usize, usize)> = self.pairs.iter().copied().collect();
+        let paired: HashSet<(usize, usize)> = self.found.pairs.iter().copied().collect();
         for (names, namesakes) in self.namesakes(without_unknown) {
             if !names.is_empty() && self.allocate_equally_often(&namesakes) {
                 found.extend(parts_of_whole(&namesakes).into_iter().filter(|pair| !paired.contains(pair)));
@@ -60,7 +60,7 @@ impl Pairing<'_> {
             names.after.iter_mut().for_each(|names| names.retain(|name| known.before.contains(name)));
         }
         let Sides { before, after } = names;
-        let settled = self.pairs.iter().filter(|&&(old, new)| {
+        let settled = self.found.pairs.iter().filter(|&&(old, new)| {
             let figures = (self.before.groups[old].figures, self.after.groups[new].figures);
             before[old] != after[new] || figures.0.allocations == figures.1.allocations
         });

@@ -97,8 +97,8 @@ pub fn pair(groups: Sides<&[StackGroup<'_>]>, functions: &ComparedFunctions, rat
     pairing.by_similarity(ratio);
     pairing.join_parts();
     pairing.find_callers();
-    pairing.pairs.sort_unstable();
-    Paired { pairs: pairing.pairs, parts: pairing.parts, callers: pairing.callers }
+    pairing.found.pairs.sort_unstable();
+    pairing.found
 }
 
 /// Groups of both sides by their functions.
@@ -110,9 +110,7 @@ struct Pairing<'g> {
     functions: &'g ComparedFunctions,
     /// The functions of the groups. Operations replace functions if there are none in Python.
     tokens: Sides<FxHashSet<Token>>,
-    pairs: Vec<(usize, usize)>,
-    parts: Vec<(usize, usize)>,
-    callers: Vec<(usize, usize)>,
+    found: Paired,
     /// Functions of the before by their new name in the after.
     renamed: FxHashMap<Token, Token>,
     /// Files of the before by their new place in the after.
@@ -136,9 +134,7 @@ impl<'g> Pairing<'g> {
             after: PairingSide::new(groups.after),
             functions,
             tokens,
-            pairs: Vec::new(),
-            parts: Vec::new(),
-            callers: Vec::new(),
+            found: Paired::default(),
             renamed: FxHashMap::default(),
             moved: FxHashMap::default(),
             dropped: FxHashSet::default(),
@@ -165,7 +161,7 @@ impl<'g> Pairing<'g> {
         if free {
             self.before.free.remove(&before);
             self.after.free.remove(&after);
-            self.pairs.push((before, after));
+            self.found.pairs.push((before, after));
         }
         free
     }
