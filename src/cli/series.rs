@@ -151,12 +151,8 @@ impl SeriesMember {
         Self { path: path_of(file), is_named: file.is_named || file.is_case, profile: prepared(profile) }
     }
 
-    fn has_figures_only(&self) -> bool {
-        self.profile.source.kind == InputKind::Numbers
-    }
-
     fn is_of_unnamed_figures(&self) -> bool {
-        !self.is_named && self.has_figures_only()
+        !self.is_named && self.profile.source.kind == InputKind::Numbers
     }
 
     /// When the recording ended.

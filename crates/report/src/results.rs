@@ -50,7 +50,7 @@ impl Report for LeakGate {
     }
 
     fn json(&self, _: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
-        json::write_leaks(self, out)
+        json::write(&json::LeakReport(self, &self.worst_first()), out)
     }
 
     fn findings(&self, options: &RenderOptions) -> Vec<ExplainedCheck<'_>> {
@@ -78,7 +78,7 @@ impl Report for Profile {
     }
 
     fn json(&self, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
-        json::write_profile(self, None, options, out)
+        json::write(&json::ProfileReport(self, None, true, options), out)
     }
 
     fn summary(&self) -> Summary {
@@ -97,7 +97,7 @@ impl Report for Reading {
     }
 
     fn json(&self, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
-        json::write_profile(&self.profile, self.judgement.as_ref(), options, out)
+        json::write(&json::ProfileReport(&self.profile, self.judgement.as_ref(), true, options), out)
     }
 
     fn findings(&self, options: &RenderOptions) -> Vec<ExplainedCheck<'_>> {

@@ -255,11 +255,6 @@ impl Edit {
         self.kind == EditKind::Code && texts.all(|(_, text)| text.starts_with("import ") || text.starts_with("from "))
     }
 
-    /// True if it imports a name from elsewhere than before.
-    pub(crate) fn takes_from_elsewhere(&self) -> bool {
-        !self.rebound.is_empty()
-    }
-
     /// Makes the statements its own that use a name which it imports from elsewhere, unless the code is what moved there.
     pub(super) fn rebind(&mut self, moves: &MovedCode) {
         self.rebound.retain(|rebound| !moves.explain(rebound));

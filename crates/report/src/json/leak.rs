@@ -12,7 +12,7 @@ use ptmem_base::json_writer::{list, object};
 
 object! {
     /// The report of all searches, whatever the number of ranks.
-    pub(super) LeakReport<'a>(gate: &'a LeakGate, findings: &'a [&'a JudgedSearch]) {
+    pub(crate) LeakReport<'a>(gate: &'a LeakGate, findings: &'a [&'a JudgedSearch]) {
         schema: "ptmem.leak/1",
         tool: Tool(),
         verdict: gate.verdict().name(),

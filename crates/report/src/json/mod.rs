@@ -12,49 +12,34 @@ mod ranks;
 mod shared;
 mod suite;
 
+pub(super) use leak::LeakReport;
 pub use profile::ProfileReport;
+pub(super) use ptmem_base::json_writer::write;
 pub use shared::{BudgetReport, DiagnosticReport, Tool};
 
 use std::io::{self, Write};
 
 use super::RenderOptions;
 use super::ranks::{Others, RankLine, compared, shown};
-use ptmem_base::json_writer::write as put;
-use ptmem_judge::verdict::{Gate, Judgement, LeakGate, Readings};
-use ptmem_trace::profile::Profile;
+use ptmem_judge::verdict::{Gate, Readings};
 
 /// Writes comparisons as one object.
 pub(super) fn write_gate(gate: &Gate, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
     if let Some(one) = gate.only().filter(|one| one.name.is_none()) {
-        return put(&diff::DiffReport(one, true, options), out);
+        return write(&diff::DiffReport(one, true, options), out);
     }
     let lines: Vec<_> = gate.jobs().map(compared).collect();
     let jobs = gate.jobs().zip(&lines);
     let jobs: Vec<_> = jobs.map(|(of, lines)| suite::JobTable { of, lines, others: Others::changes(lines) }).collect();
-    put(&suite::SuiteReport(gate, &jobs, options), out)
-}
-
-/// Writes a snapshot as one object, with the checks of absolute limits if there were any.
-pub(super) fn write_profile(
-    profile: &Profile,
-    judgement: Option<&Judgement>,
-    options: &RenderOptions,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    put(&ProfileReport(profile, judgement, true, options), out)
+    write(&suite::SuiteReport(gate, &jobs, options), out)
 }
 
 /// Writes the snapshots of the ranks of a job as one object.
 pub(super) fn write_ranks(readings: &Readings, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
     readings.jobs().try_for_each(|job| {
         let lines = shown(job);
-        put(&ranks::RanksReport(job, &lines, &Others::held(&lines), options), out)
+        write(&ranks::RanksReport(job, &lines, &Others::held(&lines), options), out)
     })
-}
-
-/// Writes searches for leaks as one object.
-pub(super) fn write_leaks(gate: &LeakGate, out: &mut dyn Write) -> io::Result<()> {
-    put(&leak::LeakReport(gate, &gate.worst_first()), out)
 }
 
 /// Whether the stacks of a rank are in the report, as those of the first lines are. The stacks of hundreds of ranks would take

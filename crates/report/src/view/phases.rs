@@ -125,10 +125,12 @@ pub(super) fn changes(device: &DeviceDiff, judgement: &Judgement, options: &Rend
     });
     let heads = [figure("change"), figure(""), figure("before"), figure("after"), figure(""), words("phase")];
     let reserved = reserved.into_iter().filter_map(reserved_row);
+    let changed =
+        listed.rows.iter().map(|row| compared_row(row.peak, check_of(row, &checks).map(Mark::of), row.title()));
     Table {
         total: format!("{} compared", thousands(device.phases.len() as u64)),
         below: left_out(device.phases.is_empty(), &listed),
-        ..Table::new(heads, reserved.chain(listed.rows.iter().map(|row| change_row(row, check_of(row, &checks)))))
+        ..Table::new(heads, reserved.chain(changed))
     }
     .titled("peaks inside phases")
 }
@@ -141,10 +143,6 @@ fn check_of<'j>(row: &PhaseRow, checks: &ChecksByKey<'j>) -> Option<&'j Check> {
     let check = *checks.get(&*row.key())?;
     let scope = check.label()?;
     (scope == row.title() || scope == &*row.name).then_some(check)
-}
-
-fn change_row(row: &PhaseRow, check: Option<&Check>) -> RowOfCells {
-    compared_row(row.peak, check.map(Mark::of), row.title())
 }
 
 /// The reserved bytes that a check is about, beside which the allocated ones stand.

@@ -10,7 +10,7 @@ use ptmem_snapshot::snapshot::{Copier, RunFacts, StackId, Tables};
 use serde::{Deserialize, Serialize};
 
 use super::every::Interval;
-use super::exact::{Exact, Totals};
+use super::exact::Totals;
 use super::lines::{HeldLine, largest_first, lines_of};
 use super::phases::{Phases, are_known};
 use super::totals::{self, BlockCounts, ExactStack, GroupedTotals, Held, StackTotal};
@@ -202,7 +202,9 @@ impl DeviceProfile {
     #[must_use]
     pub fn without_workspaces(&self, grouper: &Grouper<'_>) -> Option<WithoutWorkspaces> {
         let totals = self.totals(grouper);
-        let kinds: Vec<u32> = totals.all.iter().map(|exact| is_workspace(exact, grouper.code()).into()).collect();
+        let stacks = totals.all.iter().map(|exact| exact.origin.stack());
+        let kinds: Vec<u32> =
+            stacks.map(|stack| stack.is_some_and(|stack| grouper.code().is_workspace(stack)).into()).collect();
         if !kinds.contains(&1) {
             return None;
         }
@@ -406,9 +408,4 @@ impl DeviceProfile {
         }
         listed
     }
-}
-
-/// True for the workspaces of cuBLAS.
-fn is_workspace(exact: &Exact, code: &SnapshotCode<'_>) -> bool {
-    exact.origin.stack().is_some_and(|stack| code.is_workspace(stack))
 }

@@ -43,19 +43,6 @@ pub enum Point {
     UnusedAtPeak,
 }
 
-/// All that tells a metric from others.
-struct MetricRow {
-    counter: Measure,
-    point: Point,
-    description: &'static str,
-}
-
-impl MetricRow {
-    const fn new(counter: Measure, point: Point, description: &'static str) -> Self {
-        Self { counter, point, description }
-    }
-}
-
 ptmem_base::named!(Metric);
 
 impl Metric {
@@ -71,20 +58,18 @@ impl Metric {
         Self::Fragmentation,
     ];
 
-    /// The row of a metric.
-    const fn row(self) -> MetricRow {
+    /// Its counter, its point, and one line that says what it counts.
+    const fn row(self) -> (Measure, Point, &'static str) {
         use Measure::{Active, Allocated, Requested, Reserved};
         match self {
-            Self::Peak => MetricRow::new(Allocated, Point::Peak, "highest allocated bytes within the recording"),
-            Self::Baseline => MetricRow::new(Allocated, Point::Start, "allocated bytes when the recording began"),
-            Self::End => MetricRow::new(Allocated, Point::End, "allocated bytes at the dump"),
-            Self::Active => MetricRow::new(Active, Point::Peak, "highest active bytes within the recording"),
-            Self::Requested => MetricRow::new(Requested, Point::Peak, "highest requested bytes within the recording"),
-            Self::Reserved => MetricRow::new(Reserved, Point::Peak, "highest reserved bytes within the recording"),
-            Self::ReservedEnd => MetricRow::new(Reserved, Point::End, "reserved bytes at the dump"),
-            Self::Fragmentation => {
-                MetricRow::new(Reserved, Point::UnusedAtPeak, "reserved less active bytes at the reserved peak")
-            }
+            Self::Peak => (Allocated, Point::Peak, "highest allocated bytes within the recording"),
+            Self::Baseline => (Allocated, Point::Start, "allocated bytes when the recording began"),
+            Self::End => (Allocated, Point::End, "allocated bytes at the dump"),
+            Self::Active => (Active, Point::Peak, "highest active bytes within the recording"),
+            Self::Requested => (Requested, Point::Peak, "highest requested bytes within the recording"),
+            Self::Reserved => (Reserved, Point::Peak, "highest reserved bytes within the recording"),
+            Self::ReservedEnd => (Reserved, Point::End, "reserved bytes at the dump"),
+            Self::Fragmentation => (Reserved, Point::UnusedAtPeak, "reserved less active bytes at the reserved peak"),
         }
     }
 
@@ -97,19 +82,19 @@ impl Metric {
     /// One line that says which bytes it counts.
     #[must_use]
     pub fn description(self) -> &'static str {
-        self.row().description
+        self.row().2
     }
 
     /// The counter that it reads.
     #[must_use]
     pub fn measure(self) -> Measure {
-        self.row().counter
+        self.row().0
     }
 
     /// The moment at which it reads that.
     #[must_use]
     pub fn point(self) -> Point {
-        self.row().point
+        self.row().1
     }
 
     /// Why it differs between runs of the same code, where that is its nature.

@@ -36,15 +36,12 @@ fn facts(runs: &GateRuns) -> Vec<Fact> {
         let simulated = "simulated, with the same addresses in every run: on a real card, reserved bytes can differ";
         facts.push(Fact::new("card", simulated));
     }
-    let others: Vec<String> = limits.iter().filter(|limit| !is_of_metric(limit)).map(|of| of.target.name()).collect();
+    let others = limits.iter().filter(|limit| !matches!(limit.target.kind, LimitKind::Metric(_)));
+    let others: Vec<String> = others.map(|limit| limit.target.name()).collect();
     if !others.is_empty() {
         facts.push(Fact::of_lines("not looked at", vec![others]));
     }
     facts
-}
-
-fn is_of_metric(limit: &GrowthLimit) -> bool {
-    matches!(limit.target.kind, LimitKind::Metric(_))
 }
 
 /// A proposal as a line of `ptmem.toml`.

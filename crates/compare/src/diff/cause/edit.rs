@@ -10,7 +10,7 @@ impl Edit {
     /// a name from elsewhere.
     #[must_use]
     pub fn can_matter(&self) -> bool {
-        self.kind != EditKind::Log && (!self.is_import() || self.takes_from_elsewhere())
+        self.kind != EditKind::Log && (!self.is_import() || !self.rebound.is_empty())
     }
 
     /// True if its file has tests by its name.
