@@ -22,7 +22,7 @@ impl Figures {
         are_failures &= ooms.next().is_none();
         let allocations: u64 = trace.allocations().iter().sum();
         let differing =
-            Measure::ALL.into_iter().find(|&measure| !self.of(measure).is_of(counters.of(measure), is_counted));
+            Measure::ALL.into_iter().find(|&measure| !self.counter(measure).is_of(counters.of(measure), is_counted));
         let parts = [
             ("history", self.history.allows(trace, allocations)),
             ("allocations", self.allocation_count == allocations),
@@ -43,19 +43,10 @@ impl Figures {
         parts.into_iter().find(|(_, agrees)| !agrees).map(|(name, _)| name)
     }
 
-    fn of(&self, measure: Measure) -> &Counter {
-        match measure {
-            Measure::Allocated => &self.allocated,
-            Measure::Active => &self.active,
-            Measure::Requested => &self.requested,
-            Measure::Reserved => &self.reserved,
-        }
-    }
-
     /// True if the ends are those of the history exactly where they are said to be, as far as they are known. Where it has no
     /// beginning to count from, they may be others.
     fn has_ends(&self, counters: &RunningCounters) -> bool {
-        let mut ends = Measure::ALL.into_iter().map(|measure| (self.of(measure), counters.of(measure)));
+        let mut ends = Measure::ALL.into_iter().map(|measure| (self.counter(measure), counters.of(measure)));
         if self.checks.end_matches {
             return ends.all(|(counter, gauge)| counter.ends_as(gauge));
         }
@@ -66,7 +57,7 @@ impl Figures {
     /// held blocks.
     fn agrees_on_least(&self) -> bool {
         let mut stated =
-            Measure::ALL.into_iter().map(|measure| self.of(measure)).filter(|counter| counter.end.is_some());
+            Measure::ALL.into_iter().map(|measure| self.counter(measure)).filter(|counter| counter.end.is_some());
         stated.all(|counter| counter.is_least == self.allocated.is_least)
     }
 
