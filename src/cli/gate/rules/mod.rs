@@ -81,7 +81,7 @@ pub(super) fn edited(change: &RuleChange<'_>) -> Result<Vec<EditedFile>> {
         }
     }
     reach::watch(&mut trees, change.workflow, &mut met)?;
-    follow_all(&mut trees, &mut met)?;
+    follow_all(&mut trees, met.paths.clone(), &mut met)?;
     differing(&mut trees, met)
 }
 
@@ -160,9 +160,9 @@ fn watch_glob(tree: &mut FileTree, name: &str, met: &mut Met) -> Result<()> {
     Ok(())
 }
 
-/// Adds what the paths lead to through links, on both sides.
-fn follow_all(trees: &mut Sides<FileTree>, met: &mut Met) -> Result<()> {
-    for path in met.paths.clone() {
+/// Adds what paths lead to through links, on both sides.
+fn follow_all(trees: &mut Sides<FileTree>, paths: impl IntoIterator<Item = Vec<u8>>, met: &mut Met) -> Result<()> {
+    for path in paths {
         for tree in [&mut trees.before, &mut trees.after] {
             if let LinkTarget::File(end) = tree.follow(&path, met)? {
                 met.paths.insert(end);

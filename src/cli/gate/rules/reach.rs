@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use ptmem::sides::Sides;
 
-use super::GITHUB;
 use super::tree::{FileContent, FileTree, LinkTarget, Met, PathState};
+use super::{GITHUB, follow_all};
 
 /// The folder whose YAML files GitHub runs, by their names.
 const WORKFLOWS: &str = ".github/workflows";
@@ -35,14 +35,7 @@ pub(super) fn watch(trees: &mut Sides<FileTree>, running: Option<&str>, met: &mu
         Some(start) => reached(&files, start),
         None => files.into_keys().collect(),
     };
-    for path in reached {
-        for tree in [&mut trees.before, &mut trees.after] {
-            if let LinkTarget::File(end) = tree.follow(&path, met)? {
-                met.paths.insert(end);
-            }
-        }
-    }
-    Ok(())
+    follow_all(trees, reached, met)
 }
 
 fn reached(files: &BTreeMap<Vec<u8>, ReachedFile>, start: Vec<u8>) -> Vec<Vec<u8>> {
