@@ -45,10 +45,11 @@ impl<'a> OwnTree<'a> {
         let mut count = 0;
         for (start, found) in script.match_indices(&*root) {
             let end = start + found.len();
-            let quote = quote_at(&script[..start]);
+            let (_, quote) = unquoted(&script[..start], None, |_| false);
             let rest = &script[end..];
             // Within quotes, spaces are of the path, or between the words of another script.
-            let paths = [word(rest, quote), rest[..rest.find(ends_path).unwrap_or(rest.len())].to_owned()];
+            let paths =
+                [unquoted(rest, quote, ends_path).0, rest[..rest.find(ends_path).unwrap_or(rest.len())].to_owned()];
             let is_whole = !script[..start].ends_with(is_of_path) && (paths[1].is_empty() || rest.starts_with('/'));
             let below = paths.map(|path| normal(Path::new(path.trim_start_matches('/'))));
             if is_whole && !below.iter().any(|below| self.is_of_working_tree_alone(below)) {
@@ -142,35 +143,21 @@ fn named(paths: &mut Vec<&Path>) -> String {
     named.join(", ") + &if more > 0 { format!(" and {}", many(more, "more file")) } else { String::new() }
 }
 
-/// The quote that is open at the end of a part of a script.
-fn quote_at(part: &str) -> Option<char> {
-    let mut quote = None;
-    let mut characters = part.chars();
-    while let Some(character) = characters.next() {
-        match quote {
-            Some(open) if character == open => quote = None,
-            None if "'\"".contains(character) => quote = Some(character),
-            _ if character == '\\' && quote != Some('\'') => _ = characters.next(),
-            _ => {}
-        }
-    }
-    quote
-}
-
-/// What a shell makes of the rest of a word that begins within a quote, or outside of any.
-fn word(rest: &str, mut quote: Option<char>) -> String {
+/// What a shell makes of a text that begins within a quote, or outside of any, up to a character outside of quotes that ends it; and
+/// the quote that is open there.
+fn unquoted(text: &str, mut quote: Option<char>, ends: fn(char) -> bool) -> (String, Option<char>) {
     let mut word = String::new();
-    let mut characters = rest.chars();
+    let mut characters = text.chars();
     while let Some(character) = characters.next() {
         match quote {
             Some(open) if character == open => quote = None,
             None if "'\"".contains(character) => quote = Some(character),
             _ if character == '\\' && quote != Some('\'') => word.extend(characters.next()),
-            None if ends_path(character) => break,
+            None if ends(character) => break,
             _ => word.push(character),
         }
     }
-    word
+    (word, quote)
 }
 
 /// A path as a script names it, within a quote or outside of any.
