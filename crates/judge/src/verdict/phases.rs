@@ -64,11 +64,8 @@ impl<'a> Gated<'a> {
     /// The reason why a figure of a phase cannot be compared.
     fn why_unknown(&self, row: &PhaseRow) -> String {
         match row.peak.both() {
-            None => format!("the phase is missing in the {}", lacking(row)),
-            Some(_) => {
-                let side = if row.reserved.before.is_none() { Side::Before } else { Side::After };
-                format!("the reserved bytes of the {side} are not known")
-            }
+            None => format!("the phase is missing in the {}", lacking(row.peak)),
+            Some(_) => format!("the reserved bytes of the {} are not known", lacking(row.reserved)),
         }
     }
 
@@ -139,9 +136,9 @@ impl Target {
     }
 }
 
-/// The side that lacks a phase.
-fn lacking(row: &PhaseRow) -> Side {
-    if row.peak.before.is_none() { Side::Before } else { Side::After }
+/// The side that lacks a figure.
+fn lacking(figure: Change) -> Side {
+    figure.missing().unwrap_or(Side::After)
 }
 
 /// Why there may be no evaluation.
@@ -199,7 +196,8 @@ impl Judge {
     /// A change may add or remove a part of the program: a diagnostic says so, and the other limits judge it.
     fn phase_not_compared(&mut self, check: &Check, row: &PhaseRow) {
         let name = shorten(&row.name, LONGEST_NAME);
-        let message = format!("the peak inside phase {name} is not compared: it is missing in the {}", lacking(row));
+        let message =
+            format!("the peak inside phase {name} is not compared: it is missing in the {}", lacking(row.peak));
         let remark = Diagnostic::new(Code::PhaseNotCompared, check.device, message);
         if !self.diagnostics.contains(&remark) {
             self.diagnostics.push(remark);
