@@ -25,7 +25,7 @@ impl BaseCommit {
 
     /// The warning that the base is the commit that is judged, without changes. Another one may have the same files on purpose.
     pub(super) fn same_code(&self, place: &StartFolder, head: Option<&str>) -> Result<Option<Diagnostic>> {
-        let is_judged = rev_parse(place, "HEAD").is_some_and(|head| head == self.hash);
+        let is_judged = git::commit(&mut place.git(), "HEAD").is_some_and(|head| head == self.hash);
         if !is_judged || !Repository::find(place)?.is_unchanged_since(&self.hash)? {
             return Ok(None);
         }
@@ -105,14 +105,8 @@ fn merge_base(place: &StartFolder, name: &str, what: &str) -> Result<BaseCommit>
              actions/checkout for a pull request, otherwise 0), or give another --base"
         )
     };
-    let hash = rev_parse(place, name).and_then(|commit| common(place, &commit)).ok_or_else(lacks)?;
+    let hash = git::commit(&mut place.git(), name).and_then(|commit| common(place, &commit)).ok_or_else(lacks)?;
     Ok(BaseCommit { reason: what.to_owned(), hash })
-}
-
-/// The hash of the commit that a name stands for.
-pub(super) fn rev_parse(place: &StartFolder, name: &str) -> Option<String> {
-    let commit = format!("{name}^{{commit}}");
-    git::text(&mut place.git(), &["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]).ok()
 }
 
 fn common(place: &StartFolder, commit: &str) -> Option<String> {
@@ -122,7 +116,7 @@ fn common(place: &StartFolder, commit: &str) -> Option<String> {
 /// The commit in which what is judged leaves the default branch; its own, if it is on that branch.
 fn of_default_branch(place: &StartFolder, event: Option<&Value>, judged: &str) -> Result<BaseCommit> {
     Repository::find(place)?;
-    let head = rev_parse(place, "HEAD")
+    let head = git::commit(&mut place.git(), "HEAD")
         .context("the repository has no commit yet; ptmem gate compares the working tree with a commit")?;
     let name = default_branch(place, event).context(
         "the default branch is not known, and with it the commit to compare with: no origin/HEAD, main or master is here; give \
@@ -139,13 +133,14 @@ fn default_branch(place: &StartFolder, event: Option<&Value>) -> Option<String> 
     let of_event = event.and_then(|event| event.pointer("/repository/default_branch")).and_then(Value::as_str);
     if let Some(name) = of_event.map(str::to_owned).or_else(|| surroundings::variable("CI_DEFAULT_BRANCH")) {
         let of_origin = format!("origin/{name}");
-        let is_only_here = rev_parse(place, &of_origin).is_none() && rev_parse(place, &name).is_some();
+        let is_only_here =
+            git::commit(&mut place.git(), &of_origin).is_none() && git::commit(&mut place.git(), &name).is_some();
         return Some(if is_only_here { name } else { of_origin });
     }
     let of_origin =
         git::text(&mut place.git(), &["symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD"]).ok();
     let mut names = of_origin.into_iter().chain(USUAL_BRANCHES.map(str::to_owned));
-    names.find(|name| rev_parse(place, name).is_some()).or_else(|| only_branch(place))
+    names.find(|name| git::commit(&mut place.git(), name).is_some()).or_else(|| only_branch(place))
 }
 
 /// The branch of a repository that has one, and none of a remote.

@@ -101,7 +101,7 @@ fn answer_at(head: &str, arguments: &GateArguments, folder: Option<&CiFolder>, o
     let here = StartFolder::here();
     let repository = Repository::find(&here)?;
     let commit =
-        base::rev_parse(&here, head).with_context(|| format!("--head {head}: there is no such commit here"))?;
+        git::commit(&mut here.git(), head).with_context(|| format!("--head {head}: there is no such commit here"))?;
     let recorder = recorder_of(&repository)?;
     let tree = Worktree::at(&repository.root, recorder.place("head"));
     tree.check_out(&commit)?;

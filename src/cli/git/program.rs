@@ -54,6 +54,11 @@ pub(crate) fn text(git: &mut Command, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output(git, arguments)?).trim_end_matches(['\n', '\r']).to_owned())
 }
 
+/// The hash of the commit that a name stands for.
+pub(crate) fn commit(git: &mut Command, name: &str) -> Option<String> {
+    text(git, &["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{name}^{{commit}}")]).ok()
+}
+
 /// The next answer of `git cat-file --batch`: a line with name, type and size, and the bytes; or a line that says why there are
 /// none.
 pub(crate) fn answer<'a>(answers: &mut &'a [u8]) -> Option<&'a [u8]> {

@@ -11,7 +11,7 @@ use ptmem::sides::Sides;
 
 use super::LARGEST_FILE;
 use super::kinds::may_matter;
-use super::program::{answer, git, output, text};
+use super::program::{answer, commit, git, output, text};
 use crate::cli::checkout;
 use crate::cli::place::StartFolder;
 
@@ -56,14 +56,12 @@ impl Repository {
 
     /// The commit in which the history of the checkout and that of `base` part.
     pub(crate) fn merge_base(&self, base: &str) -> Result<String> {
-        let commit = format!("{base}^{{commit}}");
-        let commit = text(&mut self.git(), &["rev-parse", "--verify", "--quiet", "--end-of-options", &commit])
-            .map_err(|_| {
-                anyhow!(
-                    "--git {base}: there is no such commit, branch or tag here; a shallow clone may lack it (with \
-                     actions/checkout set fetch-depth: 0)"
-                )
-            })?;
+        let commit = commit(&mut self.git(), base).ok_or_else(|| {
+            anyhow!(
+                "--git {base}: there is no such commit, branch or tag here; a shallow clone may lack it (with \
+                 actions/checkout set fetch-depth: 0)"
+            )
+        })?;
         text(&mut self.git(), &["merge-base", &commit, "HEAD"]).map_err(|_| {
             anyhow!(
                 "--git {base}: shares no commit with the checkout as far as its history is here; a shallow clone lacks \
