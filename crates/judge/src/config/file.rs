@@ -22,15 +22,12 @@ use crate::verdict::{
 /// A table that may set limits beside its own keys: serde cannot flatten one struct into another that denies unknown
 /// keys.
 macro_rules! table_with_limits {
-    ($name:ident { $($(#[$attribute:meta])* $field:ident: $type:ty),* $(,)? }) => {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+    ($name:ident { $($field:ident: $type:ty),* $(,)? }) => {
+        #[derive(Deserialize, Default)]
+        #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
         pub(super) struct $name {
-            #[serde(default)]
             max_growth: OneOrMore<Fail>,
-            #[serde(default)]
             warn_growth: OneOrMore<Warn>,
-            #[serde(default)]
             max: OneOrMore<Most>,
             min_delta: Option<Size>,
             strict: Option<bool>,
@@ -41,7 +38,7 @@ macro_rules! table_with_limits {
             device_overhead: Option<Size>,
             min_headroom: Option<Size>,
             ignore: Option<OneOrMore<Glob>>,
-            $($(#[$attribute])* pub(super) $field: $type,)*
+            $(pub(super) $field: $type,)*
         }
 
         impl $name {
@@ -72,26 +69,17 @@ table_with_limits!(File {
     allocator_settings: Option<Settings>,
     match_ratio: Option<Ratio>,
     phase_occurrence: Option<Which>,
-    #[serde(default)]
     skip_first: u32,
-    #[serde(default)]
     unfold: u32,
-    #[serde(default)]
     strip_prefix: OneOrMore<String>,
-    #[serde(default)]
     own: OneOrMore<Search>,
-    #[serde(default)]
     foreign: OneOrMore<Search>,
-    #[serde(default)]
     category: Vec<FileCategory>,
     accept: Option<Vec<FileAccept>>,
     max_input: Option<Size>,
-    #[serde(default)]
     simulate: FileSimulate,
     broken_base: Option<Broken>,
-    #[serde(default)]
     gate: BTreeMap<String, FileGate>,
-    #[serde(default)]
     pytest: Vec<FileTests>,
 });
 
@@ -109,29 +97,23 @@ table_with_limits!(FileGate {
     before: Option<String>,
     after: Option<String>,
     snapshot: Option<String>,
-    #[serde(default)]
     leak: OneOrMore<String>,
 });
 
 /// Limits of tests. The plugin of pytest applies them; here they are only checked.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-#[expect(dead_code, reason = "to read a key is to check it")]
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct FileTests {
-    #[serde(default)]
     tests: OneOrMore<String>,
-    #[serde(default)]
     max_growth: OneOrMore<Fail>,
-    #[serde(default)]
     max: OneOrMore<Most>,
     max_leak: Option<Size>,
     strict: Option<bool>,
 }
 
 #[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct FileSimulate {
-    #[serde(default)]
     pub(super) known: KnownGuesses,
 }
 
