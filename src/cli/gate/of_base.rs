@@ -43,11 +43,11 @@ impl<'a> OfBase<'a> {
     /// How the base records a gate, and the folder that the paths of the gate begin at.
     pub(super) fn recording(&self, name: &str, gates: &Gates<'_>) -> Result<(Recording, PathBuf), NoRecording> {
         if name == UNNAMED && !gates.arguments.command.is_empty() {
-            let own = gates.rules.get(name).and_then(|gate| gate.source.recording());
+            let own = gates.rules.get(name).and_then(recording_of);
             return own.map(|own| (own.clone(), PathBuf::new())).ok_or_else(|| self.lacks(name));
         }
         let loaded = self.loaded.as_ref().map_err(|error| NoRecording::Configuration(format!("{error:#}")))?;
-        let recording = loaded.config.gates.get(name).and_then(|gate| gate.source.recording());
+        let recording = loaded.config.gates.get(name).and_then(recording_of);
         let mut recording = recording.cloned().ok_or_else(|| self.lacks(name))?;
         gates.arguments.apply(&mut recording).map_err(NoRecording::Configuration)?;
         Ok((recording, loaded.folder.clone()))
@@ -96,16 +96,10 @@ impl NoRecording {
     }
 }
 
-/// The recording of a source that is recorded.
-trait RecordedSource {
-    fn recording(&self) -> Option<&Recording>;
-}
-
-impl RecordedSource for GateSource {
-    fn recording(&self) -> Option<&Recording> {
-        match self {
-            Self::Recorded(recording) => Some(recording),
-            Self::Files { .. } | Self::Snapshot(_) | Self::Leak(_) => None,
-        }
+/// The recording of a gate that is recorded.
+fn recording_of(gate: &GateRules) -> Option<&Recording> {
+    match &gate.source {
+        GateSource::Recorded(recording) => Some(recording),
+        GateSource::Files { .. } | GateSource::Snapshot(_) | GateSource::Leak(_) => None,
     }
 }
