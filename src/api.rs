@@ -23,7 +23,6 @@ pub fn read(input: impl Read, name: &str, options: profile::ReadOptions) -> Resu
 ///
 /// Profiles of their peaks are compared at corresponding places: at the peak of the after, and at the same place of the
 /// program in the before. ([`diff::compare`] takes them as they are.)
-#[must_use]
 pub fn compare(before: Profile, after: Profile, limits: &Thresholds) -> Gate {
     let mut profiles = Sides { before, after };
     if profiles.each().iter().all(|(_, profile)| profile.options.at == Moment::Peak) {
@@ -40,7 +39,6 @@ pub fn compare(before: Profile, after: Profile, limits: &Thresholds) -> Gate {
 }
 
 /// Judges one snapshot by the absolute limits among `limits`.
-#[must_use]
 pub fn check(profile: &Profile, limits: &Thresholds) -> Judgement {
     verdict::judge_profile(profile, limits)
 }

@@ -26,13 +26,11 @@ impl DeviceId {
     pub const HOST: &'static str = "host";
 
     /// True unless it is the host.
-    #[must_use]
     pub fn is_device(self) -> bool {
         self != Self::Host
     }
 
     /// The ordinal of a device.
-    #[must_use]
     pub fn ordinal(self) -> Option<u32> {
         match self {
             Self::Ordinal(ordinal) => Some(ordinal),
@@ -79,7 +77,6 @@ impl TryFrom<i64> for DeviceId {
 }
 
 /// Devices in words, such as those of a file.
-#[must_use]
 pub fn listed(known: &[DeviceId]) -> String {
     let ordinals: Vec<u64> = known.iter().filter_map(|device| device.ordinal()).map(u64::from).collect();
     let devices = match &*ordinals {

@@ -20,7 +20,6 @@ pub fn numbered<T: Hash + Eq>(items: Sides<&[T]>) -> Sides<Vec<usize>> {
 }
 
 /// As [`difference`], of items that are numbers: the algorithm is long, and is compiled once for all types.
-#[must_use]
 pub fn of_numbers(items: &Sides<Vec<usize>>) -> Vec<DiffOp> {
     // Far beyond what stacks and files take; it keeps a hostile input from taking long.
     let deadline = Instant::now() + Duration::from_millis(500);

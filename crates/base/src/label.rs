@@ -37,7 +37,6 @@ pub enum More {
 
 impl More {
     /// From the labels that a row sums.
-    #[must_use]
     pub fn of<'l>(labels: impl Iterator<Item = &'l Label> + Clone) -> Self {
         let places: BTreeSet<&str> = labels.clone().map(|label| &*label.place).collect();
         let operations: BTreeSet<&str> = labels.map(|label| &*label.operation).collect();
@@ -71,7 +70,6 @@ const OPERATOR: [&str; 2] = ["more operator", "more operators"];
 const MODULE: [&str; 2] = ["module", "modules"];
 
 /// A label as it may be pasted, without the [`More`] behind it.
-#[must_use]
 pub fn without_more(text: &str) -> &str {
     let Some((label, more)) = text.rsplit_once(" (") else { return text };
     let Some((number, noun)) = more.strip_suffix(')').and_then(|more| more.split_once(' ')) else { return text };

@@ -24,7 +24,6 @@ macro_rules! named {
     ($kind:ty) => {
         impl $kind {
             /// Its name in reports, in machine-readable output and on the command line.
-            #[must_use]
             pub fn name(self) -> &'static str {
                 self.into()
             }

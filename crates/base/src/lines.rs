@@ -4,7 +4,6 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Wraps a text that begins at a column; lines after the first are indented. A word longer than a line is a path and
 /// continues on the next line. Text in backticks stays on one line if it fits.
-#[must_use]
 pub fn wrap(text: &str, start: usize, indent: usize, width: usize) -> String {
     let room = width.saturating_sub(indent);
     let mut out = String::new();
@@ -31,7 +30,6 @@ pub fn wrap(text: &str, start: usize, indent: usize, width: usize) -> String {
 }
 
 /// As much of a text as a line has room for, in whole words, and an ellipsis where that is not all.
-#[must_use]
 pub fn first_line(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -42,7 +40,6 @@ pub fn first_line(text: &str, width: usize) -> String {
 
 /// The lines of a text that may have ANSI styles. In a log of GitHub, `::` at the beginning of a line would start a command:
 /// such a line then begins with a quotation mark.
-#[must_use]
 pub fn without_commands(text: &str) -> String {
     let mut lines = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {

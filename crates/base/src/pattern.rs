@@ -71,19 +71,16 @@ pub struct Selector<'p> {
 
 impl<'p> Selector<'p> {
     /// Chooses among the readings of a pattern the most literal one that selects something.
-    #[must_use]
     pub fn new(pattern: &'p Pattern, namings: impl Iterator<Item = Option<Naming>>) -> Self {
         Self { pattern, closest: namings.flatten().max() }
     }
 
     /// True for what the pattern names in the closest way.
-    #[must_use]
     pub fn selects(&self, naming: Option<Naming>) -> bool {
         naming.is_some() && naming == self.closest
     }
 
     /// True if something has the pattern for its name, character by character.
-    #[must_use]
     pub fn is_literal(&self) -> bool {
         self.closest > Some(Naming::Glob)
     }
@@ -163,13 +160,11 @@ impl Pattern {
 
     /// True for a text that matches. The text itself does, whatever wildcards it holds: labels are pasted into
     /// patterns.
-    #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         self.is(text) || self.matched.as_ref().is_ok_and(|matched| matched.is_match(text))
     }
 
     /// The way in which it names something that has a label and other names.
-    #[must_use]
     pub fn naming<N: AsRef<str>>(&self, label: &str, other_names: impl IntoIterator<Item = N>) -> Option<Naming> {
         if self.is(label) {
             return Some(Naming::Label);
@@ -195,7 +190,6 @@ impl Pattern {
 
     /// The pattern that names one text: the text itself, unless it would match many others where there is no such
     /// label.
-    #[must_use]
     pub fn literal(text: &str) -> String {
         if text.contains(['*', '?', '{']) { globset::escape(text) } else { text.to_owned() }
     }
@@ -213,7 +207,6 @@ impl Pattern {
     }
 
     /// As the user wrote it.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }

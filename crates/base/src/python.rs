@@ -9,7 +9,6 @@ pub const TAB: usize = 8;
 
 /// The lines of each statement: several are those within brackets, those that a backslash joins, and long strings. Only the
 /// head of a statement with a block belongs to it. Blank lines and comments count as statements of one line.
-#[must_use]
 pub fn statements(text: &str) -> Vec<RangeInclusive<u32>> {
     let mut scanner = Scanner { line: 1, first: 1, depth: 0, statements: Vec::new() };
     scanner.scan(text.as_bytes());
@@ -47,7 +46,6 @@ const LONGEST_NAME: usize = 1024;
 
 impl Functions {
     /// Those of a text, by their indentation.
-    #[must_use]
     pub fn new(text: &str) -> Self {
         let lines: Vec<&str> = text.lines().collect();
         let mut all: Vec<Function> = Vec::new();
@@ -78,7 +76,6 @@ impl Functions {
     }
 
     /// The innermost function or class with a line, decorators included: its qualified name, and its lines.
-    #[must_use]
     pub fn around(&self, line: u32) -> Option<(&str, RangeInclusive<u32>)> {
         self.all_around(line).next()
     }
@@ -92,7 +89,6 @@ impl Functions {
     }
 
     /// The lines of the first function or class of each qualified name.
-    #[must_use]
     pub fn by_name(&self) -> HashMap<&str, RangeInclusive<u32>> {
         // Of two with one name, the first stays.
         self.all.iter().rev().map(|function| (&*function.name, function.lines.clone())).collect()
@@ -101,7 +97,6 @@ impl Functions {
     /// The qualified name of the function, class or module that runs a line, by its own name; `None` where another one runs
     /// it. A lambda or a comprehension may lie anywhere. The head of a function, with its decorators, is run by what
     /// lies around it, too.
-    #[must_use]
     pub fn name(&self, function: &str, line: u32) -> Option<String> {
         let own = function.rsplit('.').next().unwrap_or(function);
         let mut next = self.all.partition_point(|function| *function.lines.start() <= line).checked_sub(1);
@@ -133,13 +128,11 @@ impl Function {
 }
 
 /// True for lines that Python can be at.
-#[must_use]
 pub fn is_code(line: &str) -> bool {
     !line.trim().is_empty() && !line.trim_start().starts_with('#')
 }
 
 /// The columns in front of the text, with tabs as Python counts them.
-#[must_use]
 pub fn indent(line: &str) -> usize {
     let blanks = line.chars().take_while(|c| matches!(c, ' ' | '\t'));
     blanks.fold(0, |columns, blank| if blank == '\t' { columns / TAB * TAB + TAB } else { columns + 1 })
@@ -203,7 +196,6 @@ impl Scanner {
 
 /// The length of the string that a text begins with, with its quotes. One that does not end on its line is not a string and
 /// reaches to the line break, which ends the statement that contains it.
-#[must_use]
 pub fn string_length(text: &[u8], quote: u8) -> usize {
     let is_long = text.starts_with(&[quote; 3]);
     let mut at = if is_long { 3 } else { 1 };

@@ -45,7 +45,6 @@ impl Sides<Side> {
 
 impl<T: Copy + Into<i128>> Sides<T> {
     /// Gain from the before to the after.
-    #[must_use]
     pub fn delta(&self) -> i128 {
         self.after.into() - self.before.into()
     }
@@ -107,7 +106,6 @@ impl<T> Sides<T> {
 
 impl Sides<Option<u64>> {
     /// Gain from the before to the after; `None` where a side is not known.
-    #[must_use]
     pub fn gained(self) -> Option<i128> {
         Some(self.both()?.delta())
     }

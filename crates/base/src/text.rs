@@ -6,7 +6,6 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// True for a character that may be printed as it is. Control characters move the cursor or start escape sequences,
 /// direction marks and invisible characters make one name look like another, and noncharacters break XML.
-#[must_use]
 pub fn is_printable(c: char) -> bool {
     // Numbers that end in FFFE and FFFF are those of no character.
     !c.is_control() && !is_invisible(c) && u32::from(c) & 0xfffe != 0xfffe
@@ -36,7 +35,6 @@ pub fn ends_of_path(path: &str) -> impl Iterator<Item = &str> {
 
 /// A text as it may be printed: without control characters, which a file name can hold and which would
 /// move the cursor or start escape sequences.
-#[must_use]
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -60,7 +60,6 @@ const CONNECTION: u64 = 12 * MIB;
 
 impl DeviceMemory {
     /// What PyTorch's allocator can have of it on a device, by the recording.
-    #[must_use]
     pub fn budget(self, run: Option<&RunFacts>, device: DeviceId) -> DeviceBudget {
         let card = run.and_then(|run| run.cards.iter().find(|card| card.device == device));
         let overhead = match (self.overhead, card) {
@@ -81,20 +80,17 @@ impl DeviceMemory {
 }
 
 /// Memory in use on a device outside of PyTorch's allocator when the snapshot was taken.
-#[must_use]
 pub fn outside(run: Option<&RunFacts>, device: DeviceId) -> Overhead {
     DeviceMemory { bytes: 0, overhead: None }.budget(run, device).overhead
 }
 
 impl DeviceBudget {
     /// Bytes that PyTorch's allocator can have.
-    #[must_use]
     pub fn usable(self) -> u64 {
         self.memory.saturating_sub(self.overhead.bytes())
     }
 
     /// Bytes that reserved ones leave of it; negative where both do not fit.
-    #[must_use]
     pub fn left(self, reserved: u64) -> i128 {
         i128::from(self.memory) - i128::from(self.overhead.bytes()) - i128::from(reserved)
     }
@@ -104,7 +100,6 @@ ptmem_base::named!(Overhead);
 
 impl Overhead {
     /// Bytes of it.
-    #[must_use]
     pub fn bytes(self) -> u64 {
         match self {
             Self::Given(bytes) | Self::Measured(bytes) => bytes,
@@ -114,7 +109,6 @@ impl Overhead {
     }
 
     /// Its parts, where it is estimated.
-    #[must_use]
     pub fn estimate(self) -> Option<Estimate> {
         if let Self::Estimated(estimate) = self { Some(estimate) } else { None }
     }

@@ -47,7 +47,6 @@ pub struct StackTrack {
 
 impl StackTrack {
     /// Held in a profile.
-    #[must_use]
     pub fn at(&self, at: usize) -> Held {
         let place = self.held.binary_search_by_key(&at, |(at, _)| *at);
         place.map_or(Held::default(), |place| self.held[place].1)
@@ -59,7 +58,6 @@ impl StackTrack {
     }
 
     /// Bytes in a profile.
-    #[must_use]
     pub fn bytes(&self, at: usize) -> u64 {
         self.at(at).bytes
     }
@@ -91,7 +89,6 @@ impl StackTrack {
 
 /// The devices that do something in any of the profiles. Where each has one, it is the same, whatever its number:
 /// `CUDA_VISIBLE_DEVICES` renumbers them.
-#[must_use]
 pub fn devices(profiles: &[Profile]) -> Vec<DeviceTrack> {
     let active: Vec<Vec<usize>> = profiles.iter().map(active).collect();
     if active.iter().all(|active| active.len() <= 1) {
@@ -122,7 +119,6 @@ fn position(profile: &Profile, number: DeviceId) -> Option<usize> {
 }
 
 /// The diagnostics of all profiles; one that several have is given once, as the latest has it.
-#[must_use]
 pub fn diagnostics(profiles: &[Profile]) -> Vec<Diagnostic> {
     let mut all: Vec<Diagnostic> = Vec::new();
     for diagnostic in profiles.iter().flat_map(|profile| &profile.diagnostics) {
@@ -135,7 +131,6 @@ pub fn diagnostics(profiles: &[Profile]) -> Vec<Diagnostic> {
 }
 
 /// The stacks of a device, those that hold most in the latest profile first.
-#[must_use]
 pub fn stacks(profiles: &[Profile], device: &DeviceTrack) -> Vec<StackTrack> {
     let mut tracks: Vec<StackTrack> = Vec::new();
     let mut by_key: HashMap<&str, usize> = HashMap::new();

@@ -47,13 +47,11 @@ impl Format {
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// Whether it shows pictures, which need the addresses of blocks ([`ptmem_trace::profile::ReadOptions::layout`]).
-    #[must_use]
     pub fn has_pictures(self) -> bool {
         self == Self::Html
     }
 
     /// True if it names lines of the checkout.
-    #[must_use]
     pub fn points_at_lines(self) -> bool {
         matches!(
             self,

@@ -17,7 +17,6 @@ pub struct CiRun {
 
 impl CiRun {
     /// The beginning of the commit, by which people call it.
-    #[must_use]
     pub fn short_commit(&self) -> &str {
         self.commit.get(..7).unwrap_or(&self.commit)
     }

@@ -65,7 +65,6 @@ pub(crate) struct DeviceRuns {
 
 impl Runs {
     /// The runs with these numbers, in their order. Their profiles are those at the peak.
-    #[must_use]
     pub(crate) fn new(profiles: &[Profile], numbers: &[u64], memory: Option<DeviceMemory>) -> Self {
         let all = profiles.iter().zip(numbers).map(|(of, &x)| MeasuredRun { path: of.source.path.clone(), x });
         Self {

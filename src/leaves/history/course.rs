@@ -125,7 +125,6 @@ impl CoursePeak {
     }
 
     /// The change of the peak in bytes.
-    #[must_use]
     pub(crate) fn change(&self) -> i128 {
         i128::from(self.after) - i128::from(self.before)
     }
@@ -151,7 +150,6 @@ const STACKS_OF_STEP: usize = 3;
 
 impl History {
     /// Looks at profiles, the oldest first. Their stacks must have been computed for [`profile::Moment::Peak`].
-    #[must_use]
     pub(crate) fn new(
         points: Vec<CoursePoint>,
         profiles: &[Profile],

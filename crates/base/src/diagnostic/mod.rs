@@ -24,31 +24,26 @@ crate::named!(Code);
 
 impl Code {
     /// Weight of every diagnostic with this code.
-    #[must_use]
     pub const fn severity(self) -> Severity {
         self.description().weight.severity()
     }
 
     /// Whether `--strict` makes a verdict inconclusive because of it.
-    #[must_use]
     pub const fn is_distrusted(self) -> bool {
         matches!(self.description().weight, CodeWeight::Distrusted)
     }
 
     /// Whether a pull request gets a comment because of it although the verdict is a pass.
-    #[must_use]
     pub const fn is_announced(self) -> bool {
         matches!(self.description().weight, CodeWeight::Announced)
     }
 
     /// The meaning, in one line.
-    #[must_use]
     pub const fn meaning(self) -> &'static str {
         self.description().meaning
     }
 
     /// Advice on what to do, in one line.
-    #[must_use]
     pub const fn help(self) -> &'static str {
         self.description().help
     }
@@ -106,7 +101,6 @@ impl Diagnostic {
     }
 
     /// Weight, which is that of its code.
-    #[must_use]
     pub const fn severity(&self) -> Severity {
         self.code.severity()
     }

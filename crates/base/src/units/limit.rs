@@ -158,7 +158,6 @@ impl Limit {
     }
 
     /// The growth in bytes that the limit allows on a figure of `before` bytes, rounded down.
-    #[must_use]
     pub fn allowed(&self, before: u64) -> u128 {
         let percent =
             self.percent.map_or(0, |p| u128::from(before) * u128::from(p.digits) / (100 * 10_u128.pow(p.decimals)));
@@ -166,19 +165,16 @@ impl Limit {
     }
 
     /// True if it limits shrinkage as well.
-    #[must_use]
     pub fn is_two_sided(&self) -> bool {
         self.is_two_sided
     }
 
     /// Whether a change of `delta` bytes stays within the limit. Exactly the limit is within.
-    #[must_use]
     pub fn holds(&self, before: u64, delta: i128) -> bool {
         self.excess(before, delta) <= 0
     }
 
     /// The bytes by which a change of `delta` is beyond the limit, in either direction where it limits both; up to 0 within it.
-    #[must_use]
     pub fn excess(&self, before: u64, delta: i128) -> i128 {
         let change = if self.is_two_sided { delta.saturating_abs() } else { delta };
         // A whole number of bytes exceeds a limit exactly when it exceeds its floor.

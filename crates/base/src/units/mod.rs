@@ -36,7 +36,6 @@ impl Unit {
 
 /// Bytes that the CUDA context with its kernels takes of a card, estimated by the number of multiprocessors: 150 MiB on any card, and
 /// 3 MiB for each of them, for local memory of their threads and the queues of `printf`.
-#[must_use]
 pub fn cuda_context(processors: u64) -> u64 {
     processors.saturating_mul(3 << 20).saturating_add(150 << 20)
 }
@@ -128,7 +127,6 @@ const MULTIPLE_FROM: u128 = 11;
 ///
 /// One decimal; a change that would print as `0.0` gets more, up to six. From tenfold growth on it is what there is
 /// now as a multiple of what there was, as `42 times`.
-#[must_use]
 pub fn format_percent(delta: i128, before: u64) -> Option<String> {
     if before == 0 {
         return None;
@@ -155,7 +153,6 @@ pub fn format_percent(delta: i128, before: u64) -> Option<String> {
 }
 
 /// The change in percent, rounded to six decimals so that the same figures print the same everywhere.
-#[must_use]
 pub fn percent(delta: i128, before: u64) -> Option<f64> {
     if before == 0 {
         return None;
@@ -165,21 +162,18 @@ pub fn percent(delta: i128, before: u64) -> Option<f64> {
 }
 
 /// A number for estimates, charts and comparisons with such. It is exact up to 2^53, which is more than any device has.
-#[must_use]
 #[allow(clippy::cast_precision_loss, reason = "that is what approximate says")]
 pub fn approximate(number: impl Into<i128>) -> f64 {
     number.into() as f64
 }
 
 /// An estimate that is never below 0 as a whole number.
-#[must_use]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
 pub fn whole(estimate: f64) -> u64 {
     estimate.round() as u64
 }
 
 /// The share of `part` in `whole` in percent with one decimal; `None` where `whole` is 0.
-#[must_use]
 pub fn format_share(part: u64, whole: u64) -> Option<String> {
     if whole == 0 {
         return None;

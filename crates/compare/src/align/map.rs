@@ -32,7 +32,6 @@ impl Map {
     }
 
     /// True if the histories have something in common.
-    #[must_use]
     pub fn is_alike(&self) -> bool {
         !self.pairs.is_empty()
     }
@@ -40,7 +39,6 @@ impl Map {
     /// The allocation of the before that corresponds to one of the after, both counted from 0. Without a partner, it is
     /// the one at the same place of another step, preferably the last step before it, otherwise that of the nearest
     /// earlier allocation with a partner. `None` in a part that the before lacks, and if the histories do not correspond.
-    #[must_use]
     pub fn before_of(&self, after: usize) -> Option<usize> {
         let near = self.steps.after.and_then(|steps| steps.step(after)).unwrap_or(0);
         let partner = self.partner_of(after)?;
@@ -49,7 +47,6 @@ impl Map {
 
     /// The number of allocations of the after that corresponds to one of the before. Outside of all pairs both programs run
     /// at the same pace, so that it is negative where the before begins earlier.
-    #[must_use]
     pub fn after_of(&self, before: usize) -> i64 {
         let step = self.steps.before.and_then(|steps| steps.step(before)).unwrap_or(0);
         let place = self.on_line(self.steps.before.map_or(before, |steps| steps.place(before)));

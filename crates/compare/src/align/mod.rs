@@ -47,7 +47,6 @@ pub struct Alignment {
 
 impl Alignment {
     /// Aligns a device. `paired` are the groups that both sides have. `None` if a side allocates nothing.
-    #[must_use]
     pub fn new(runs: &Sides<AlignedSide<'_>>, paired: &Paired) -> Option<Self> {
         let sequences = common(runs, paired);
         if sequences.before.born.is_empty() || sequences.after.born.is_empty() {
@@ -68,7 +67,6 @@ impl Alignment {
     /// The place of the before that corresponds to `at` in the after. Without a partner, it is the same place of
     /// another step, preferably the last step before it, otherwise the place of the nearest earlier allocation with a
     /// partner. `None` in a part that the before lacks, and if the histories do not correspond.
-    #[must_use]
     pub fn before_of(&self, at: Position) -> Option<Position> {
         let Some(last) = self.begun(Side::After, at).checked_sub(1) else { return Some(Position::START) };
         let partner = self.map.before_of(last)?;
@@ -79,7 +77,6 @@ impl Alignment {
     }
 
     /// The number of the step, from 0, that contains a place; `None` outside of all steps, and if no steps repeat.
-    #[must_use]
     pub fn step(&self, side: Side, at: Position) -> Option<usize> {
         let last = self.begun(side, at).checked_sub(1)?;
         self.map.steps.of(side).and_then(|steps| steps.step(last))

@@ -60,7 +60,6 @@ impl Overlap {
     }
 
     /// Whether the after may be another program, or a small part of the one of the before.
-    #[must_use]
     pub fn is_little(&self) -> bool {
         self.stacks.is_below(LEAST_STACKS) || self.allocations.is_below(LEAST_ALLOCATIONS)
     }

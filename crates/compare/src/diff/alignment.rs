@@ -85,7 +85,6 @@ fn peak_of_after(devices: Sides<Option<&DeviceProfile>>, alignment: Option<&Alig
 
 impl MissingPart {
     /// The part in words: `the first 40.2 % of its allocations`, `14 of 20 equal steps`.
-    #[must_use]
     pub fn part(&self) -> String {
         if let Some(ExtraSteps { extra, count }) = self.steps {
             return format!("{extra} of {count} equal steps");
@@ -98,7 +97,6 @@ impl MissingPart {
     }
 
     /// Why it is missing, in words; `ran_out` where memory ran out on the side that lacks it.
-    #[must_use]
     pub fn cause(&self, ran_out: bool) -> &'static str {
         match self.end {
             End::Head => "the ring buffer dropped it, or the recording began later",

@@ -54,51 +54,43 @@ pub struct DeviceDiff {
 
 impl DeviceDiff {
     /// The change of a figure.
-    #[must_use]
     pub fn metric(&self, metric: Metric) -> Change {
         let found = self.metrics.iter().find(|(of, _)| *of == metric);
         found.map(|&(_, change)| change).unwrap_or_default()
     }
 
     /// A pattern among the names of all stacks of the device.
-    #[must_use]
     pub fn selector<'p>(&self, pattern: &'p Pattern) -> Selector<'p> {
         Selector::new(pattern, self.rows.iter().map(|row| row.naming(pattern)))
     }
 
     /// The name of the device, that of the after where it exists there.
-    #[must_use]
     pub fn id(&self) -> Option<DeviceId> {
         self.device.after.or(self.device.before)
     }
 
     /// How much of the before the after has, where that is little and no missing part explains it.
-    #[must_use]
     pub fn little_overlap(&self) -> Option<&Overlap> {
         let is_explained = self.is_host() || self.missing.iter().any(|missing| missing.side == Side::After);
         self.alignment.as_ref()?.overlap.as_ref().filter(|overlap| overlap.is_little() && !is_explained)
     }
 
     /// True for pinned host memory.
-    #[must_use]
     pub fn is_host(&self) -> bool {
         self.id() == Some(DeviceId::Host)
     }
 
     /// The cause of the growth of a figure.
-    #[must_use]
     pub fn cause(&self, figure: Figure) -> Option<&Cause> {
         self.causes.iter().find(|cause| cause.figure == figure)
     }
 
     /// An edit of the change.
-    #[must_use]
     pub fn edit(&self, edit: usize) -> Option<&Edit> {
         self.causes.first()?.edits.get(edit)
     }
 
     /// The name of the device in a report.
-    #[must_use]
     pub fn name(&self) -> String {
         match (self.device.before, self.device.after) {
             (Some(before), Some(after)) if before != after => format!("{before} -> {after}"),
@@ -148,20 +140,17 @@ impl Diff {
     }
 
     /// True if both have the same frames, so that what is known of them is the same.
-    #[must_use]
     pub fn shares_frames(&self, other: &Self) -> bool {
         self.profiles.before.shares_frames(&other.profiles.before)
             && self.profiles.after.shares_frames(&other.profiles.after)
     }
 
     /// The profiles of a device, where a side has it.
-    #[must_use]
     pub fn sides_of(&self, device: &DeviceDiff) -> Sides<Option<&DeviceProfile>> {
         devices(&self.profiles, device.index)
     }
 
     /// The frames of both sides.
-    #[must_use]
     pub fn codes(&self) -> Sides<SnapshotCode<'_>> {
         self.profiles.map(Profile::code)
     }

@@ -51,7 +51,6 @@ fn level_names(profiles: &mut Sides<Profile>) {
 
 /// Compares a before with an after. Where the before was read at [`Moment::Aligned`], both are compared where the program
 /// does the same: at the peak of the after, and where the before does what it does there.
-#[must_use]
 pub fn compare(before: Profile, after: Profile, options: DiffOptions) -> Diff {
     let pairs = pair_devices(&before, &after);
     let mut profiles = Sides { before, after };

@@ -75,19 +75,16 @@ pub struct PhaseRow {
 
 impl PhaseRow {
     /// Bytes gained at its peak; `None` where a side is missing.
-    #[must_use]
     pub fn delta(&self) -> Option<i128> {
         self.peak.gained()
     }
 
     /// The row of the occurrences whose reserved bytes are compared.
-    #[must_use]
     pub fn of_reserved(&self) -> &Self {
         self.reserving_most.as_deref().unwrap_or(self)
     }
 
     /// Its name, and which occurrence it is where there are several.
-    #[must_use]
     pub fn title(&self) -> String {
         match (self.number.before, self.number.after) {
             _ if self.is_only => self.name.to_string(),
@@ -98,7 +95,6 @@ impl PhaseRow {
     }
 
     /// The identity of the phase, the same in every run.
-    #[must_use]
     pub fn key(&self) -> String {
         format!("phase:{}:{}", self.source.name(), self.name)
     }
@@ -278,7 +274,6 @@ pub struct ListedPhases<'r> {
 }
 
 /// The phases to list; `explains` is true for those that explain the verdict.
-#[must_use]
 pub fn listed_phases(
     rows: &[PhaseRow],
     top: usize,

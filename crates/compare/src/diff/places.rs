@@ -57,7 +57,6 @@ pub enum Apart {
 
 impl Apart {
     /// Its name in machine-readable output.
-    #[must_use]
     pub fn code(self) -> &'static str {
         self.into()
     }
@@ -94,7 +93,6 @@ impl ComparedPlaces {
     }
 
     /// By how much the peak of the before is higher than the place that is compared.
-    #[must_use]
     pub fn higher_elsewhere(&self) -> u64 {
         let peak = self.before_peak.as_ref().filter(|_| self.reason.is_none());
         peak.map_or(0, |peak| peak.allocated.saturating_sub(self.at.before.allocated))

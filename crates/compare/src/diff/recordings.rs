@@ -200,7 +200,6 @@ impl Diff {
     }
 
     /// The reason why both sides ran the same code although their commits differ, if they did.
-    #[must_use]
     pub fn same_code(&self) -> Option<String> {
         same_code(self.profiles.before.run.as_ref()?, self.profiles.after.run.as_ref()?)
     }

@@ -33,7 +33,6 @@ fn differing<'d>(profiles: &Sides<Profile>, found: &'d [DeviceDiff]) -> Option<&
 
 impl Diff {
     /// True if both sides ran the same program and their figures differ.
-    #[must_use]
     pub fn is_not_repeatable(&self) -> bool {
         differing(&self.profiles, &self.devices).is_some()
     }

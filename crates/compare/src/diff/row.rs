@@ -53,7 +53,6 @@ impl ChangeKind {
     }
 
     /// Its name in machine-readable output, which goes by the bytes at the moment alone.
-    #[must_use]
     pub fn code(self, delta: i128) -> &'static str {
         match self {
             Self::HeldEarlier | Self::HeldLater if delta > 0 => Self::Added.name(),
@@ -82,7 +81,6 @@ pub(super) const PEAK_ELSEWHERE: &str = "peak-elsewhere";
 
 impl RowKind {
     /// The name of its bucket in machine-readable output; none for a group of stacks.
-    #[must_use]
     pub fn bucket(self) -> Option<&'static str> {
         match self {
             Self::Stack => None,
@@ -93,7 +91,6 @@ impl RowKind {
     }
 
     /// True for memory that the row itself stands for, and not a sum of rows or a difference of moments.
-    #[must_use]
     pub fn is_memory(self) -> bool {
         match self {
             Self::Stack | Self::Bucket(_) => true,
@@ -117,7 +114,6 @@ impl Destination {
     }
 
     /// It in words, to follow the kind of a change.
-    #[must_use]
     pub fn words(self) -> &'static str {
         match self {
             Self::Edit => ", leads to edit",
@@ -170,25 +166,21 @@ pub struct Row {
 
 impl Row {
     /// Bytes gained.
-    #[must_use]
     pub fn delta(&self) -> i128 {
         self.held.delta()
     }
 
     /// True if it stands for memory without a name, because that is older than the recording.
-    #[must_use]
     pub fn is_older_than_recording(&self) -> bool {
         matches!(self.kind, RowKind::Bucket(Bucket::BeforeRecording | Bucket::NotRecorded))
     }
 
     /// The way in which a pattern names it, on either side.
-    #[must_use]
     pub fn naming(&self, pattern: &Pattern) -> Option<Naming> {
         pattern.naming(&self.label, self.other_names()).filter(|_| self.kind.is_memory())
     }
 
     /// The same with the lines that hold something at other moments only. Their names are made here: few patterns ask for them.
-    #[must_use]
     pub fn naming_at_any_moment(&self, pattern: &Pattern, groupers: &Sides<Grouper<'_>>) -> Option<Naming> {
         let sums_lines = groupers.after.by() == GroupBy::Stack;
         let members = self.members.iter().filter(|_| sums_lines);
@@ -221,7 +213,6 @@ impl Row {
 
     /// True if the program asked for no more in as many blocks that hold more, or for no less in those that hold less: what changed
     /// is the slack of the allocator, by what was free.
-    #[must_use]
     pub fn is_slack(&self) -> bool {
         let Sides { before, after } = self.requested;
         let is_known = before > 0 && after > 0 && self.held.before.blocks == self.held.after.blocks;
@@ -230,7 +221,6 @@ impl Row {
 
     /// The change in words, by number and size of blocks, that which explains more of it first: `twice as many blocks`,
     /// `blocks on average twice as large, 1.2 times as many`.
-    #[must_use]
     pub fn manner(&self) -> Option<String> {
         let Sides { before, after } = self.held;
         if !matches!(self.change, ChangeKind::Grew | ChangeKind::Shrank) || before.bytes == 0 || after.bytes == 0 {
@@ -308,7 +298,6 @@ pub struct RowChoice {
 
 /// The rows to show, those that `explain` the verdict first, then one that sums the rest, and the one that closes the
 /// sum: they still add up. Small ones are shown as long as half of what explains the verdict has no name yet.
-#[must_use]
 pub fn listed(rows: &[Row], listing: RowChoice, explains: impl Fn(&Row) -> bool) -> Vec<Row> {
     let RowChoice { top, min_delta, unchanged } = listing;
     let limit = if top == 0 { usize::MAX } else { top };

@@ -153,13 +153,11 @@ pub struct DeviceLeaks {
 
 impl DeviceLeaks {
     /// The unit of the search: a `snapshot`, a `step`, or a `part` of a history that is neither.
-    #[must_use]
     pub fn noun(&self, mode: Mode) -> &'static str {
         if self.how == Some(FoundBy::Windows) { "part" } else { mode.noun() }
     }
 
     /// Bytes that all leaks together gain per snapshot or step, without what the garbage collector frees.
-    #[must_use]
     pub fn bytes_per_step(&self) -> i128 {
         self.leaks.iter().filter(|leak| leak.metric != LeakMetric::Cycles).map(|leak| leak.bytes_per_step).sum()
     }
@@ -170,7 +168,6 @@ impl DeviceLeaks {
     }
 
     /// The part of the growth of allocated bytes that has an explanation, in words.
-    #[must_use]
     pub fn explained(&self) -> Option<&'static str> {
         let words = [(LeakMetric::Allocated, "what leaks"), (LeakMetric::Cycles, "what reference cycles hold")];
         words.into_iter().find(|(metric, _)| self.leaks_of(*metric).next().is_some()).map(|(_, words)| words)
@@ -178,7 +175,6 @@ impl DeviceLeaks {
 
     /// Leaks of one metric in groups, the fastest first: those that gain blocks in the same steps, and always in the same
     /// proportion, are likely kept together, as by one autograd graph.
-    #[must_use]
     pub fn findings(&self, metric: LeakMetric) -> Vec<Vec<&Leak>> {
         let mut findings: Vec<Vec<&Leak>> = Vec::new();
         let mut places: HashMap<u64, usize> = HashMap::new();

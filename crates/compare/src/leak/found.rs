@@ -61,19 +61,16 @@ impl Search {
     }
 
     /// The frames of its stacks.
-    #[must_use]
     pub fn code(&self) -> SnapshotCode<'_> {
         SnapshotCode::new(&self.tables, &self.rules, &[])
     }
 
     /// The frames that [`Leak::stack`] refers to.
-    #[must_use]
     pub fn tables(&self) -> &Tables {
         &self.tables
     }
 
     /// True if a remark of this code was made on a device.
-    #[must_use]
     pub fn says(&self, device: &DeviceLeaks, code: Code) -> bool {
         self.diagnostics.iter().any(|found| found.device == Some(device.device) && found.code == code)
     }

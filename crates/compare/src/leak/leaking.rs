@@ -39,7 +39,6 @@ pub enum LeakMetric {
 
 impl LeakMetric {
     /// The heading of the table of those that grow.
-    #[must_use]
     pub fn title(self) -> &'static str {
         match self {
             Self::Allocated => "what leaks",
@@ -117,7 +116,6 @@ impl Course {
     }
 
     /// The bytes at each moment.
-    #[must_use]
     pub fn values(&self) -> Vec<u64> {
         let mut values = vec![0; self.moments];
         for (change, &(at, bytes)) in self.changes.iter().enumerate() {
@@ -136,13 +134,11 @@ impl Course {
 
 impl Leak {
     /// The share of the steps that count in which it grew, from 0 to 1.
-    #[must_use]
     pub fn share(&self) -> f64 {
         share(self.grew, self.judged)
     }
 
     /// Blocks that it gains per snapshot or step, with one decimal where they are not whole.
-    #[must_use]
     pub fn blocks_per_step(&self) -> String {
         let blocks = approximate(self.blocks) / approximate(self.span.max(1) as u64);
         if blocks.fract() == 0.0 { format!("{blocks}") } else { format!("{blocks:.1}") }

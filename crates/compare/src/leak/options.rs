@@ -19,7 +19,6 @@ pub enum Mode {
 
 impl Mode {
     /// The unit of the search: a `snapshot` or a `step`.
-    #[must_use]
     pub fn noun(self) -> &'static str {
         match self {
             Self::Series => "snapshot",
@@ -55,7 +54,6 @@ pub const MIN_SHARE: f64 = 0.8;
 
 impl LeakOptions {
     /// How to read the snapshots: only the end of each matters for a series.
-    #[must_use]
     pub fn reading(&self) -> ReadOptions {
         ReadOptions { at: Moment::End, ..self.reading.clone() }
     }

@@ -14,7 +14,6 @@ use super::{DeviceLeaks, FailedRequests, Leak, LeakMetric, LeakOptions, Mode, Se
 
 /// Looks for what grew over profiles, in order. Their stacks must have been computed for [`ptmem_trace::profile::Moment::End`].
 /// `skipped` are files that could not be read or compared, with the reason.
-#[must_use]
 pub fn over(mut profiles: Vec<Profile>, skipped: &[(String, String)], options: &LeakOptions) -> Search {
     let partial = take_partial(&mut profiles);
     let Some(latest) = profiles.last() else { return Search::default() };

@@ -64,7 +64,6 @@ pub struct EditedStatement {
 
 impl Edit {
     /// The text of its file after the change, but without it. `None` where lines that differ belong to other edits, too.
-    #[must_use]
     pub fn undone(&self, texts: Sides<&str>) -> Option<String> {
         if self.whole_file().is_some() {
             return Some(texts.before.to_owned());
@@ -237,7 +236,6 @@ fn without_comment(line: &str) -> &str {
 
 impl EditKind {
     /// Its name in machine-readable output.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         self.into()
     }
@@ -278,7 +276,6 @@ impl Edit {
     }
 
     /// The package, and its versions.
-    #[must_use]
     pub fn package(&self) -> Option<(&str, &Sides<String>)> {
         match &self.kind {
             EditKind::Dependency(name, versions) => Some((name, versions)),
@@ -292,20 +289,17 @@ impl Edit {
     }
 
     /// The file or submodule that it is as a whole, as its lines are not read.
-    #[must_use]
     pub fn whole_file(&self) -> Option<&str> {
         let path = self.path.after.as_deref().or(self.path.before.as_deref());
         path.filter(|_| self.shown().is_none() && self.package().is_none())
     }
 
     /// The line of the checkout to point at.
-    #[must_use]
     pub fn code_line(&self) -> Option<CodeLine> {
         Some(CodeLine { path: self.path.after.clone()?, line: self.near? })
     }
 
     /// The sign, file, line and text for a reader: those of the added line, otherwise of the removed one.
-    #[must_use]
     pub fn shown(&self) -> Option<(char, &str, u32, &str)> {
         for (sign, side) in [('+', Side::After), ('-', Side::Before)] {
             if let (Some((line, text)), Some(path)) = (self.line.of(side), self.path.of(side)) {
@@ -316,7 +310,6 @@ impl Edit {
     }
 
     /// The numbers that it replaces, where it replaces one by another and nothing else.
-    #[must_use]
     pub fn numbers(&self) -> Option<Sides<f64>> {
         let (Some((_, old)), Some((_, new))) = (&self.line.before, &self.line.after) else { return None };
         let common = old.bytes().zip(new.bytes()).take_while(|(one, other)| one == other).count();

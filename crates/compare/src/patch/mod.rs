@@ -81,7 +81,6 @@ impl Patch {
 
     /// The path of a recorded file from the root of the checkout, given those that the checkout has. A file of the before may
     /// have another name there, or be gone.
-    #[must_use]
     pub fn path<'a>(&'a self, side: Side, recorded: &str, checkout: &'a BTreeMap<String, String>) -> Option<&'a str> {
         match (checkout.get(recorded), side) {
             (Some(path), _) => Some(path),
@@ -91,7 +90,6 @@ impl Patch {
     }
 
     /// The longest end of a recorded path that is a file of this side.
-    #[must_use]
     pub fn find(&self, side: Side, recorded: &str) -> Option<&str> {
         ends_of_path(recorded).find_map(|end| self.files.of(side).get(end)).map(String::as_str)
     }

@@ -32,7 +32,6 @@ impl TreeStep {
 }
 
 /// The tree of one device at the requested moment.
-#[must_use]
 pub fn of_device(device: &DeviceProfile, by: GroupBy, code: &SnapshotCode<'_>, options: &TreeOptions) -> Tree {
     let is_of_modules = by == GroupBy::Module;
     let stacks = device.stacks.iter().flat_map(|total| total.members.iter().map(move |member| (total, member)));
@@ -75,7 +74,6 @@ pub fn module_frames(label: &str) -> Vec<CallFrame> {
 }
 
 /// The tree of a comparison. Functions are compared without their lines, which move.
-#[must_use]
 pub fn of_diff(device: &DeviceDiff, by: GroupBy, codes: &Sides<SnapshotCode<'_>>, options: &TreeOptions) -> Tree {
     let label = options.focus.as_ref().map(|pattern| device.selector(pattern));
     let mut builder = TreeBuilder::new(options, label.filter(Selector::is_literal));
@@ -99,7 +97,6 @@ fn steps_of_row(row: &Row, by: GroupBy, codes: &Sides<SnapshotCode<'_>>, interna
 
 /// The frames of a stack that say something, from the outermost inwards, the operation last; or also what is hidden
 /// otherwise ([`TreeOptions::internals`]).
-#[must_use]
 pub fn frames(code: &SnapshotCode<'_>, stack: StackId, internals: bool) -> Vec<CallFrame> {
     steps(code, stack, internals, true).into_iter().map(|step| step.frame).collect()
 }

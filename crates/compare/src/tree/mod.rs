@@ -79,7 +79,6 @@ impl CallFrame {
     }
 
     /// `function (path:line)`, or the name.
-    #[must_use]
     pub fn text(&self) -> String {
         match (&self.path, self.line) {
             (Some(path), Some(line)) => format!("{} ({path}:{line})", self.name),
@@ -124,14 +123,12 @@ pub struct TreeLayout {
 
 impl Tree {
     /// Memory of the stacks in the tree; less than the total where some are left out.
-    #[must_use]
     pub fn held(&self) -> Sides<Held> {
         self.nodes.first().map_or(self.total, |root| root.held)
     }
 
     /// The lines of the tree, each frame before those that it calls, the heaviest first. The children of a line and
     /// its own bytes add up to it.
-    #[must_use]
     pub fn lines(&self, layout: TreeLayout) -> Vec<TreeLine<'_>> {
         let mut lines = Vec::new();
         // The next one last.

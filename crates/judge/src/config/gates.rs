@@ -83,7 +83,6 @@ impl Recording {
     pub const OWN_SNAPSHOT: &str = "none";
 
     /// The recording of a script, with all else left as it is by default.
-    #[must_use]
     pub fn of(script: String) -> Self {
         Self {
             script,
@@ -99,7 +98,6 @@ impl Recording {
     }
 
     /// Whether the script writes the snapshot itself.
-    #[must_use]
     pub fn writes_snapshot(&self) -> bool {
         self.gpu == Self::REAL_GPU || self.steps == Self::OWN_SNAPSHOT
     }

@@ -109,7 +109,6 @@ impl Config {
 
 impl Config {
     /// The options by which any file is read.
-    #[must_use]
     pub fn reading(&self) -> ReadOptions {
         let allocator_settings = self.allocator_settings.clone();
         let ignore = self.limits.ignore.clone().unwrap_or_default();

@@ -118,7 +118,6 @@ pub struct Usage<'c> {
 
 impl<'c> Usage<'c> {
     /// All rules of a configuration.
-    #[must_use]
     pub fn new(config: &'c Config) -> Self {
         let categories = config.rules.categories.iter().map(|category| &*category.name);
         Self { rules: rules(config), categories: categories.enumerate().collect(), ..Self::default() }
@@ -142,7 +141,6 @@ impl<'c> Usage<'c> {
     }
 
     /// A warning for each rule that nothing matched, with the nearest name that there is.
-    #[must_use]
     pub fn unused(&self) -> Vec<Diagnostic> {
         if !self.has_names {
             return Vec::new();

@@ -24,7 +24,6 @@ const LAST: u64 = 2_932_896;
 
 impl Day {
     /// The day of a time in seconds since the Unix epoch.
-    #[must_use]
     pub fn of_unix_time(seconds: u64) -> Self {
         Self(seconds / SECONDS_OF_DAY)
     }

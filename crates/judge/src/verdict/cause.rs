@@ -38,7 +38,6 @@ pub(super) fn complete(mut judgement: Judgement, diff: &Diff) -> Judgement {
 
 impl Comparison {
     /// The edit that most of the growth leads to which makes this a regression.
-    #[must_use]
     pub fn leading_edit(&self) -> Option<&Edit> {
         let cause = self.judgement.cause_in(&self.diff)?;
         Some(&cause.edits[cause.leading()?.edit])
@@ -55,7 +54,6 @@ impl Judgement {
     }
 
     /// The cause of the growth that decides about a device, otherwise of its peak.
-    #[must_use]
     pub fn cause_of<'d>(&self, device: &'d DeviceDiff) -> Option<&'d Cause> {
         let mut exceeded = self.exceeded_on(device).filter(|check| check.figures.delta > Some(0));
         let figure = exceeded.next().and_then(|check| figure(check, device)).unwrap_or(Figure::Peak);
@@ -63,7 +61,6 @@ impl Judgement {
     }
 
     /// The checks, with those that exceed their limits by growth that leads to one edit put behind the worst of them.
-    #[must_use]
     pub fn by_cause(&self) -> Vec<(&Check, Vec<&Check>)> {
         let mut groups: Vec<(&Check, Vec<&Check>)> = Vec::new();
         for check in &self.checks {
@@ -80,7 +77,6 @@ impl Judgement {
     }
 
     /// The sentence of a check, and the number of others whose growth leads to the same edit.
-    #[must_use]
     pub fn sentence_of_cause(&self, check: &Check, others: &[&Check]) -> String {
         let sentence = self.sentence(check);
         match others.len() as u64 {
@@ -95,7 +91,6 @@ impl Judgement {
     }
 
     /// The names of these others.
-    #[must_use]
     pub fn named(others: &[&Check]) -> Vec<String> {
         let more = others.len().saturating_sub(MOST_NAMED) as u64;
         let names = others.iter().take(MOST_NAMED).map(|check| check.subject());
@@ -201,7 +196,6 @@ fn edit(check: &Check, device: &DeviceDiff) -> Option<usize> {
 
 impl Check {
     /// The figure at whose moment the rows of a device explain what it is about; `None` where the rows of no moment do.
-    #[must_use]
     pub fn explained_by(&self, diff: &Diff, device: &DeviceDiff) -> Option<Figure> {
         let figure = figure(self, device).or_else(|| follows_peak(self, device).then_some(Figure::Peak));
         let figure = figure.filter(|_| is_of_growth(self, device))?;
@@ -209,7 +203,6 @@ impl Check {
     }
 
     /// The edit that an agreement to its growth names.
-    #[must_use]
     pub fn accepted_edit(&self, device: &DeviceDiff) -> Option<usize> {
         if self.is_improvement() {
             return None;

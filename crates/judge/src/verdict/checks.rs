@@ -52,13 +52,11 @@ pub struct Mark {
 
 impl Mark {
     /// The mark of a check.
-    #[must_use]
     pub fn of(check: &Check) -> Self {
         Self { accepted: check.is_accepted() && check.outcome == Outcome::Pass, ..Self::from(check.standing()) }
     }
 
     /// The word for it in a table.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self.standing {
             Standing::Ok if self.accepted => "accepted",
@@ -188,13 +186,11 @@ impl Check {
     }
 
     /// Whether it exceeds a limit on both sides by shrinkage, or a capacity by growth.
-    #[must_use]
     pub fn is_improvement(&self) -> bool {
         self.limit.is_two_sided && self.outcome == Outcome::Exceeded && self.worsened() < Some(0)
     }
 
     /// By how much its figure became worse, negative where it became better: a capacity by shrinking, others by growth.
-    #[must_use]
     pub fn worsened(&self) -> Option<i128> {
         let delta = self.figures.delta?;
         Some(if self.kind().is_capacity() { -delta } else { delta })
@@ -223,19 +219,16 @@ impl Check {
     }
 
     /// The label of the stack, phase or module, where it is about one.
-    #[must_use]
     pub fn label(&self) -> Option<&str> {
         self.row.as_ref().map(|row| &*row.label)
     }
 
     /// The key of that.
-    #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.row.as_ref()?.key.as_deref()
     }
 
     /// Whether it passes only because the growth was agreed to.
-    #[must_use]
     pub fn is_accepted(&self) -> bool {
         self.excuse == Some(PassedBy::Accepted)
     }
@@ -269,7 +262,6 @@ impl Check {
     }
 
     /// The kind of what it is about.
-    #[must_use]
     pub fn kind(&self) -> LimitKind {
         self.of.kind
     }
@@ -280,13 +272,11 @@ impl Check {
     }
 
     /// Whether it is about phases.
-    #[must_use]
     pub fn is_of_phases(&self) -> bool {
         self.kind().is_of_phases()
     }
 
     /// The metric, or the stack, module or phase with all that its row sums.
-    #[must_use]
     pub fn subject(&self) -> String {
         match &self.row {
             Some(CheckedRow { label, more, .. }) => format!("{} {label}{more}", self.noun()),
@@ -310,7 +300,6 @@ impl Check {
     }
 
     /// Its severity.
-    #[must_use]
     pub fn standing(&self) -> Standing {
         match (self.outcome, self.limit.level) {
             (Outcome::Pass, _) => Standing::Ok,

@@ -12,7 +12,6 @@ use super::{
 };
 
 /// Judges a comparison.
-#[must_use]
 pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     let mut judge = Judge::default();
     judge.out_of_memory_of_diff(diff, thresholds);
@@ -68,7 +67,6 @@ fn unlike(diff: &Diff, many_devices: bool) -> Option<String> {
 }
 
 /// Judges one snapshot by absolute limits.
-#[must_use]
 pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
     let mut judge = Judge::default();
     let devices = profile.gated_devices();

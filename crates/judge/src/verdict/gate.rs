@@ -109,7 +109,6 @@ impl<T> From<T> for Suite<T> {
 
 impl<T> GateNode<T> {
     /// Its leaves.
-    #[must_use]
     pub fn leaves(&self) -> &[T] {
         match self {
             Self::One(one) => slice::from_ref(one),
@@ -118,7 +117,6 @@ impl<T> GateNode<T> {
     }
 
     /// The job, if it is one.
-    #[must_use]
     pub fn job(&self) -> Option<&Job<T>> {
         if let Self::Job(job) = self { Some(job) } else { None }
     }
@@ -141,7 +139,6 @@ impl<T> Suite<T> {
     }
 
     /// The result, if there is only one, and no job.
-    #[must_use]
     pub fn only(&self) -> Option<&T> {
         if let [GateNode::One(only)] = &self.nodes[..] { Some(only) } else { None }
     }
@@ -152,7 +149,6 @@ impl<T> Suite<T> {
     }
 
     /// Whether all results are of the ranks of one job.
-    #[must_use]
     pub fn is_one_job(&self) -> bool {
         matches!(self.nodes[..], [GateNode::Job(_)])
     }
@@ -177,19 +173,16 @@ impl<T: Judged> Suite<T> {
     }
 
     /// The verdict: the worst of all.
-    #[must_use]
     pub fn verdict(&self) -> Verdict {
         self.judgements().map(|judgement| judgement.verdict).max().unwrap_or(Verdict::Inconclusive)
     }
 
     /// Whether anything was gated.
-    #[must_use]
     pub fn is_gated(&self) -> bool {
         self.judgements().any(|judgement| !judgement.checks.is_empty())
     }
 
     /// Whether it fails by growth, or by shrinkage, and by nothing else, which can be agreed to.
-    #[must_use]
     pub fn fails_by_change_alone(&self) -> bool {
         self.verdict() == Verdict::Regression
             && self
@@ -198,19 +191,16 @@ impl<T: Judged> Suite<T> {
     }
 
     /// Whether nothing fails, or only the before is missing, which a reviewer can approve.
-    #[must_use]
     pub fn lacks_a_before_at_most(&self) -> bool {
         self.judgements().all(Judgement::lacks_a_before_at_most)
     }
 
     /// The leaves, the worst first.
-    #[must_use]
     pub fn worst_first(&self) -> Vec<&T> {
         worst_first(self.leaves())
     }
 
     /// The verdict in one line, with the figure and the limit that explain it.
-    #[must_use]
     pub fn headline(&self) -> Headline {
         let together: Vec<_> =
             self.jobs().map(|Job { ranks, .. }| NamedJudgement::new(ranks.name.as_deref(), &ranks.judgement)).collect();
@@ -229,7 +219,6 @@ impl<T: Judged> Job<T> {
     }
 
     /// The verdict in one line; `None` where the members were not judged.
-    #[must_use]
     pub fn headline(&self) -> Option<Headline> {
         if self.members.iter().any(|of| of.judgement().is_none()) {
             return None;
@@ -259,7 +248,6 @@ fn parts<'a, T: Judged + 'a>(
 impl Job<Comparison> {
     /// The ranks of a job, judged together: the directory or glob of each side, the ranks that one side lacks, and the
     /// limits on each rank.
-    #[must_use]
     pub fn compared(
         members: Vec<Comparison>,
         name: Option<String>,
@@ -276,7 +264,6 @@ impl Job<Comparison> {
 
 impl Job<Reading> {
     /// The ranks of a job in this directory or glob, judged together by the limits on each.
-    #[must_use]
     pub fn read(path: String, members: Vec<Reading>, thresholds: &Thresholds) -> Self {
         let ranks: Vec<_> = members.iter().map(RankResult::read).collect();
         let paths = Sides { before: None, after: Some(path) };
@@ -349,7 +336,6 @@ impl Judged for Reading {
 }
 
 /// The diagnostics of a snapshot, then those of its judgement.
-#[must_use]
 pub fn diagnostics_of_snapshot<'a>(profile: &'a Profile, judgement: Option<&'a Judgement>) -> Vec<Sided<'a>> {
     let of_judgement = judgement.into_iter().flat_map(|judgement| &judgement.diagnostics);
     profile.diagnostics.iter().chain(of_judgement).map(|found| (None, found)).collect()

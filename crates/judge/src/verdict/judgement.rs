@@ -27,7 +27,6 @@ ptmem_base::named!(Verdict);
 
 impl Verdict {
     /// The process exit code: 0 pass, 1 regression, 3 inconclusive. (2 is "could not run".)
-    #[must_use]
     pub fn exit_code(self) -> u8 {
         match self {
             Self::Pass => 0,
@@ -37,7 +36,6 @@ impl Verdict {
     }
 
     /// The word that leads the line of the verdict.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Pass => "PASS",
@@ -93,19 +91,16 @@ impl Judgement {
     }
 
     /// Whether it fails by growth, or by shrinkage, and by nothing else, which can be agreed to.
-    #[must_use]
     pub fn fails_by_change_alone(&self) -> bool {
         self.verdict == Verdict::Regression && self.bad().all(Check::fails_by_change)
     }
 
     /// Whether it fails by shrinkage and by nothing else.
-    #[must_use]
     pub fn fails_by_improvement_alone(&self) -> bool {
         self.verdict == Verdict::Regression && self.bad().all(Check::is_improvement)
     }
 
     /// Whether nothing fails, or only the before is missing, which a reviewer can approve.
-    #[must_use]
     pub fn lacks_a_before_at_most(&self) -> bool {
         self.distrust.is_empty() && self.bad().all(|check| check.kind() == LimitKind::Growth)
     }
@@ -125,7 +120,6 @@ impl Judgement {
 
     /// The severity for a device: the worst of the checks that concern it; at best inconclusive if the verdict is because
     /// its figures are not trusted.
-    #[must_use]
     pub fn standing(&self, device: Option<DeviceId>) -> Standing {
         let worst = self.checks_on(device).map(Check::standing).max().unwrap_or(Standing::Ok);
         let is_distrusted = self.distrust.iter().any(|(_, of)| of.is_none() || *of == device);
@@ -134,7 +128,6 @@ impl Judgement {
 
     /// The check that explains the verdict: the worst failure, otherwise the first that cannot be decided, the first
     /// that passes because growth was accepted, the growth of the peak, or the first that passed.
-    #[must_use]
     pub fn decisive(&self) -> Option<&Check> {
         self.checks.iter().find(|check| check.limit.level == Level::Fail).or_else(|| self.checks.first())
     }

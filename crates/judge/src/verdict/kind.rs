@@ -23,7 +23,6 @@ pub enum NamedThing {
 
 impl NamedThing {
     /// The word for it in messages.
-    #[must_use]
     pub fn noun(self) -> &'static str {
         match self {
             Stack => "stack",
@@ -34,7 +33,6 @@ impl NamedThing {
     }
 
     /// Its key in `[[accept]]`.
-    #[must_use]
     pub fn key(self) -> &'static str {
         match self {
             Stack => "pattern",
@@ -246,13 +244,11 @@ impl LimitKind {
     }
 
     /// Its name in messages and in machine-readable output.
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
     /// One line that says what it counts.
-    #[must_use]
     pub fn description(self) -> &'static str {
         self.row().description
     }
@@ -276,7 +272,6 @@ impl LimitKind {
     }
 
     /// The way in which `[[accept]]` names its growth.
-    #[must_use]
     pub fn accepted_by(self) -> AcceptedBy {
         match self.row().unaccepted {
             Some(why) => AcceptedBy::Nothing(why),
@@ -320,7 +315,6 @@ impl LimitKind {
     }
 
     /// Whether it is about phases.
-    #[must_use]
     pub fn is_of_phases(self) -> bool {
         self.thing() == Some(Phase)
     }

@@ -128,7 +128,6 @@ impl FromStr for LeakLimit {
 }
 
 /// Judges what was found on each device: more than a limit allows is too much.
-#[must_use]
 pub fn judge_leaks(search: &Search, limits: impl Into<LeakLimits>, strict: bool) -> Judgement {
     let mut judge = Judge::default();
     let mut limits = limits.into();

@@ -87,7 +87,6 @@ impl Limits {
     }
 
     /// The memory of the device, where it is given.
-    #[must_use]
     pub fn memory(&self) -> Option<DeviceMemory> {
         Some(DeviceMemory { bytes: self.device_memory?, overhead: self.device_overhead })
     }

@@ -35,7 +35,6 @@ pub struct Member {
 }
 
 /// Whether a file states a rank; otherwise the files are cases, which need not be in balance.
-#[must_use]
 pub fn has_ranks<'m>(mut members: impl Iterator<Item = &'m Member>) -> bool {
     members.any(|member| member.rank.is_some())
 }
@@ -54,7 +53,6 @@ pub struct MissingRank {
 }
 
 /// Ranks in words: `rank 3`, `ranks 0-3 and 7`, or what else they are called; not all where they are many.
-#[must_use]
 pub fn numbers(members: &[&Member]) -> String {
     const MOST: usize = 6;
     let plain: Option<Vec<u64>> =

@@ -38,7 +38,6 @@ pub struct RankPeaks(Vec<KnownPeak>);
 
 impl RankPeaks {
     /// The peaks in a profile.
-    #[must_use]
     pub fn of(profile: &Profile) -> Self {
         let peaks = profile.devices.iter().filter(|device| device.is_active_device()).map(Some).map(KnownPeak::of);
         Self(or_unknown(peaks.collect()))

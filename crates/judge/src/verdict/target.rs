@@ -39,7 +39,6 @@ pub struct Target {
 
 impl Target {
     /// Whether it is about phases of this name.
-    #[must_use]
     pub fn is_about_phase(&self, name: &str) -> bool {
         self.kind.is_of_phases() && self.selects(name)
     }
@@ -62,7 +61,6 @@ impl Target {
     }
 
     /// As it is written.
-    #[must_use]
     pub fn name(&self) -> String {
         let host = if self.of_host { OF_HOST } else { "" };
         let name = self.kind.name();
@@ -181,7 +179,6 @@ impl FromStr for Target {
 
 impl GrowthLimit {
     /// The names of what it may limit.
-    #[must_use]
     pub fn accepted() -> String {
         LimitKind::accepted(IN_GROWTH)
     }
@@ -219,7 +216,6 @@ impl GrowthLimit {
 
 impl Maximum {
     /// The names of what it may limit.
-    #[must_use]
     pub fn accepted() -> String {
         LimitKind::accepted(LimitKind::is_maximum)
     }

@@ -118,7 +118,6 @@ impl Thresholds {
     }
 
     /// Whether there is any limit.
-    #[must_use]
     pub fn limits_anything(&self) -> bool {
         !self.growth.is_empty() || !self.maximum.is_empty() || self.headroom.is_some()
     }

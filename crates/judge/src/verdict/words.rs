@@ -27,7 +27,6 @@ const SHORTEST_LABEL: usize = 24;
 
 impl Headline {
     /// The sentence, and what explains it further.
-    #[must_use]
     pub fn in_full(&self) -> String {
         let details = self.details.iter().map(|detail| format!(". {}", detail.trim_end_matches('.')));
         let end = if self.details.is_empty() { "" } else { "." };
@@ -43,7 +42,6 @@ impl fmt::Display for Headline {
 
 impl Judgement {
     /// The verdict in one line, with the figure and the limit.
-    #[must_use]
     pub fn headline(&self) -> Headline {
         // Of an inconclusive verdict, the reason is the sentence.
         let is_decided = self.verdict != Verdict::Inconclusive;
@@ -148,7 +146,6 @@ impl Judgement {
     }
 
     /// One check in words.
-    #[must_use]
     pub fn sentence(&self, check: &Check) -> String {
         let device = match check.device {
             Some(device) if self.names_device(check) => format!("{device}: "),

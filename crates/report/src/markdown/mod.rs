@@ -61,7 +61,6 @@ fn begin(view: &View, options: &RenderOptions) -> MarkdownPage {
 }
 
 /// Writes the verdict in one line, and the warnings that weaken it.
-#[must_use]
 pub(super) fn brief(view: &View, options: &RenderOptions) -> String {
     let mut page = begin(view, options);
     for group in &view.groups {
@@ -71,7 +70,6 @@ pub(super) fn brief(view: &View, options: &RenderOptions) -> String {
 }
 
 /// Writes a report as Markdown, in at most [`MarkdownOptions::max_bytes`](crate::MarkdownOptions::max_bytes).
-#[must_use]
 pub(super) fn render(view: &View, options: &RenderOptions) -> String {
     let mut page = begin(view, options);
     if let Some(explanation) = &view.explanation {

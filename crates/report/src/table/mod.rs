@@ -56,7 +56,6 @@ impl TextRoom {
 }
 
 /// Writes a report for people.
-#[must_use]
 pub(super) fn render(view: &View, options: &RenderOptions) -> String {
     let room = TextRoom::new(options.table.width);
     let mut page = TextPage {

@@ -80,7 +80,6 @@ pub(crate) fn seconds(us: u64) -> String {
 }
 
 /// A size that may not be known.
-#[must_use]
 pub fn known_size(bytes: Option<u64>) -> String {
     Value::size(bytes).to_string()
 }
@@ -104,7 +103,6 @@ fn headroom(budget: DeviceBudget, reserved_peak: Option<u64>) -> Fact {
 }
 
 /// The part of the memory of a device that PyTorch's allocator cannot have.
-#[must_use]
 pub fn overhead(overhead: Overhead) -> Fact {
     let size = (overhead != Overhead::Unknown).then(|| Size(overhead.bytes()).to_string());
     Fact::of_lines("overhead", vec![size.into_iter().chain([overhead.to_string()]).collect()])

@@ -154,7 +154,6 @@ pub struct Fact {
 
 impl Section {
     /// A section of a result that judges nothing.
-    #[must_use]
     pub fn new(name: String, blocks: Vec<Content>) -> Self {
         Self { name, blocks, ..Self::default() }
     }
@@ -162,7 +161,6 @@ impl Section {
 
 impl Group {
     /// A group about files.
-    #[must_use]
     pub fn about(sources: Vec<SourceFile>) -> Self {
         Self { sources, ..Self::default() }
     }
@@ -199,13 +197,11 @@ impl SourceFile {
 
 impl Fact {
     /// A fact of one item.
-    #[must_use]
     pub fn new(name: &'static str, item: impl Into<String>) -> Self {
         Self::of_lines(name, vec![vec![item.into()]])
     }
 
     /// A fact of several lines of items.
-    #[must_use]
     pub fn of_lines(name: &'static str, lines: Vec<Vec<String>>) -> Self {
         Self { name, lines, tone: Tone::Faint }
     }
@@ -240,7 +236,6 @@ impl StepChart {
 
 impl View {
     /// The model of a result that judges nothing.
-    #[must_use]
     pub fn of_groups(groups: Vec<Group>) -> Self {
         Self { groups, ..Self::default() }
     }

@@ -25,7 +25,6 @@ impl Remark {
 }
 
 /// Diagnostics as remarks: what reviewers must see before other warnings and notes, and those that hold for both sides once.
-#[must_use]
 pub fn remarks<'d>(
     diagnostics: impl IntoIterator<Item = (Option<Side>, &'d Diagnostic)>,
     many_devices: bool,

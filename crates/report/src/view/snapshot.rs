@@ -157,7 +157,6 @@ fn rank_row(line: &ranks::Shown<'_>) -> RowOfCells {
 
 impl Group {
     /// What one snapshot held, under a name.
-    #[must_use]
     pub fn of_snapshot(name: String, profile: &Profile, options: &RenderOptions) -> Self {
         let mut groups = view(profile, None, options).groups;
         Self { name: Some(name), recording: None, ..groups.pop().unwrap_or_default() }

@@ -129,7 +129,6 @@ impl Column {
 
 impl Table {
     /// A table without a title.
-    #[must_use]
     pub fn new(columns: impl Into<Vec<Column>>, rows: impl IntoIterator<Item = RowOfCells>) -> Self {
         Self { columns: columns.into(), rows: rows.into_iter().collect(), ..Self::default() }
     }
@@ -165,7 +164,6 @@ pub fn rows<T>(
 
 impl RowOfCells {
     /// A row of values.
-    #[must_use]
     pub fn new(tone: Tone, cells: impl IntoIterator<Item = Value>) -> Self {
         Self { cells: cells.into_iter().collect(), tone, ..Self::default() }
     }
@@ -188,7 +186,6 @@ impl Tone {
     }
 
     /// The tone of a change.
-    #[must_use]
     pub fn of_change(delta: i128) -> Self {
         match delta {
             0 => Self::Faint,

@@ -66,31 +66,26 @@ pub struct TreeFrame {
 
 impl Value {
     /// The name of a stack, a function, a phase or a path.
-    #[must_use]
     pub fn code(text: impl Into<String>) -> Self {
         Self::stack(text, More::default())
     }
 
     /// The name of a stack that sums further lines.
-    #[must_use]
     pub fn stack(text: impl Into<String>, more: More) -> Self {
         Self::Label(InputName { text: text.into(), is_code: true, more })
     }
 
     /// The name of a device or a rank, or of a row for several others.
-    #[must_use]
     pub fn words(text: impl Into<String>) -> Self {
         Self::Label(InputName { text: text.into(), is_code: false, more: More::default() })
     }
 
     /// Bytes, where they are known.
-    #[must_use]
     pub fn size(bytes: Option<u64>) -> Self {
         bytes.map_or(Self::Unknown, Self::Size)
     }
 
     /// Bytes gained, where they are known.
-    #[must_use]
     pub fn change(delta: Option<i128>) -> Self {
         delta.map_or(Self::Unknown, Self::Change)
     }
@@ -101,7 +96,6 @@ impl Value {
     }
 
     /// The change in percent of the earlier value, if both are known.
-    #[must_use]
     pub fn percent(delta: Option<i128>, before: Option<u64>) -> Self {
         let percent = delta.zip(before).and_then(|(delta, before)| {
             let order = delta.checked_mul(1_000_000)?.checked_div(before.into())?;
@@ -111,7 +105,6 @@ impl Value {
     }
 
     /// A part in percent of the whole.
-    #[must_use]
     pub fn share(part: u64, whole: u64) -> Self {
         format_share(part, whole).map_or(Self::Nothing, |text| Self::figure(text, part.into()))
     }
@@ -122,7 +115,6 @@ impl Value {
     }
 
     /// A number of things.
-    #[must_use]
     pub fn count(count: u64) -> Self {
         Self::figure(thousands(count), count.into())
     }

@@ -38,7 +38,6 @@ enum Role {
 ///
 /// A history that begins with the program has none before its first backward pass: tensors copied to the device there
 /// may be weights.
-#[must_use]
 pub fn inputs(trace: &Trace, code: &SnapshotCode<'_>) -> FxHashMap<StackId, Made> {
     let roles = roles(trace, code);
     let mut found: FxHashMap<StackId, Made> = FxHashMap::default();

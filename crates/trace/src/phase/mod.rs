@@ -84,7 +84,6 @@ pub(crate) fn folded_name(text: &str) -> &str {
 ///
 /// Annotations do not state their device (`device` is the thread's current one, often another), so they apply to all
 /// devices. Without times in the file, phases cannot be derived from annotations.
-#[must_use]
 pub fn phases(snapshot: &Snapshot, device: &Device) -> Vec<Phase> {
     let events = snapshot.events_of(device);
     let mut phases = annotated(&snapshot.annotations, snapshot.times_of(device), Position::of_count(events.len()));

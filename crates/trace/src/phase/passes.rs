@@ -29,7 +29,6 @@ struct Sighting {
 
 /// The passes of a history, in the order in which they begin, steps before what they consist of. `optimizers` are the parts
 /// that PyTorch names as those of an optimizer, in order: one that updates in place allocates nothing.
-#[must_use]
 pub fn passes(trace: &Trace, code: &SnapshotCode<'_>, optimizers: &[Window]) -> Vec<NamedPass> {
     let passes = seen(trace, code, optimizers);
     let Some(first) = passes.first().copied() else { return passes };

@@ -104,7 +104,6 @@ pub struct DeviceProfile {
 impl DeviceProfile {
     /// True if anything was recorded or is held: snapshots list devices that did nothing, and every dump leaves a
     /// `snapshot` event on all of them.
-    #[must_use]
     pub fn is_active(&self) -> bool {
         let markers = self.actions.get("snapshot").copied().unwrap_or(0);
         let Figures { allocated, active, reserved, .. } = &self.figures;
@@ -135,7 +134,6 @@ impl DeviceProfile {
     }
 
     /// The stack of the first request that failed for lack of memory, where it is known.
-    #[must_use]
     pub fn failed_stack(&self) -> Option<StackId> {
         self.failed_stacks.first().copied().flatten()
     }
@@ -149,7 +147,6 @@ impl DeviceProfile {
     }
 
     /// True if an allocation failed for lack of memory.
-    #[must_use]
     pub fn ran_out_of_memory(&self) -> bool {
         !self.figures.ooms.is_empty()
     }
@@ -199,7 +196,6 @@ impl DeviceProfile {
     }
 
     /// The figures without the workspaces of cuBLAS; `None` if there are none. Not computed while reading: few ask for them.
-    #[must_use]
     pub fn without_workspaces(&self, grouper: &Grouper<'_>) -> Option<WithoutWorkspaces> {
         let totals = self.totals(grouper);
         let stacks = totals.all.iter().map(|exact| exact.origin.stack());
@@ -300,7 +296,6 @@ impl DeviceProfile {
 
     /// True if some of its stacks have frames of the forward pass, as anomaly mode records them. `tables` are those of its
     /// profile.
-    #[must_use]
     pub fn has_forward_frames(&self, tables: &Tables) -> bool {
         let mut stacks = self.trace.classes.iter().filter_map(|class| class.origin.stack());
         stacks.any(|stack| !tables.forward(stack).is_empty())
@@ -359,7 +354,6 @@ impl DeviceProfile {
     }
 
     /// Allocated bytes at the moment of [`super::ReadOptions::at`].
-    #[must_use]
     pub fn allocated_at(&self) -> u64 {
         self.stacks.iter().fold(0, |sum: u64, total| sum.saturating_add(total.at.bytes))
     }
@@ -367,14 +361,12 @@ impl DeviceProfile {
     /// The stacks that hold most at the moment of [`super::ReadOptions::at`], at most `top` of them (0 is all) and none
     /// with fewer bytes than `least`, and one that stands for the rest, so that they still add up. Those that hold
     /// nothing then are there only if `least` is 0.
-    #[must_use]
     pub fn listed(&self, top: usize, least: u64) -> Vec<StackTotal> {
         self.listed_by(|total| total.at, top, least)
     }
 
     /// True if what was held at the moment of [`super::ReadOptions::at`] is what was held when an allocation failed for the
     /// first time.
-    #[must_use]
     pub fn at_is_oom(&self) -> bool {
         self.at.is_some() && !self.figures.ooms.is_empty() && self.stacks.iter().all(|total| total.at == total.oom)
     }

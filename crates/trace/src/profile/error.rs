@@ -61,7 +61,6 @@ pub enum ProfileError {
 
 impl ProfileError {
     /// The limit that the input exceeds once it is unpacked, where that is why it cannot be read.
-    #[must_use]
     pub fn too_large(&self) -> Option<TooLarge> {
         match self {
             Self::Input(error) => TooLarge::of(error),

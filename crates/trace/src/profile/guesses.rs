@@ -136,7 +136,6 @@ pub struct Unknown {
 
 impl<'r> SupposedSizes<'r> {
     /// Those that the user does not know.
-    #[must_use]
     pub fn of(profiles: &'r Sides<Profile>) -> Self {
         Self(profiles.map(|profile| {
             let all = profile.run.iter().flat_map(|run| &run.guesses).filter(|guess| guess.what == KINDS[1].0);

@@ -16,7 +16,6 @@ const WHY: &str = "a custom allocator (a pluggable allocator or a MemPool, as of
 
 impl Profile {
     /// The reason why a counter of a device cannot be what the device holds; `None` if it can.
-    #[must_use]
     pub fn impossible(&self, device: &DeviceProfile, measure: Measure) -> Option<String> {
         let words = self.beyond_card(device, measure).or_else(|| beyond_reserved(device, measure))?;
         Some(format!("{words}: {WHY}"))

@@ -32,7 +32,6 @@ pub type HeldLines = Lines<Held>;
 
 impl<H: Default> Lines<H> {
     /// From what each line holds, the least by `order` first.
-    #[must_use]
     pub fn new<O: Ord>(by_label: BTreeMap<Label, H>, order: fn(&H) -> O) -> Self {
         if by_label.len() <= 1 {
             return Self::default();
@@ -43,7 +42,6 @@ impl<H: Default> Lines<H> {
 }
 
 /// Lines by their labels, the least by `order` first.
-#[must_use]
 pub fn lines_of<L: Ord + ToString, H, O: Ord>(held: BTreeMap<L, H>, order: fn(&H) -> O) -> Vec<Line<H>> {
     let lines = held.into_iter().map(|(label, held)| Line { label: label.to_string(), held });
     let mut lines: Vec<Line<H>> = lines.collect();
@@ -63,13 +61,11 @@ impl StackTotal {
     }
 
     /// The lines that hold something at the requested moment, where the grouping sums those of one function.
-    #[must_use]
     pub fn lines(&self, by: GroupBy, code: &SnapshotCode<'_>) -> HeldLines {
         self.lines_by(by, code, |member| member.at)
     }
 
     /// The same at the moment whose bytes `held` reads.
-    #[must_use]
     pub fn lines_by(&self, by: GroupBy, code: &SnapshotCode<'_>, held: fn(&GroupMember) -> Held) -> HeldLines {
         if by == GroupBy::Module {
             return HeldLines { more: self.more_modules(), ..HeldLines::default() };

@@ -74,37 +74,31 @@ impl Metric {
     }
 
     /// Its name as a key of JSON.
-    #[must_use]
     pub fn key(self) -> String {
         self.name().replace('-', "_")
     }
 
     /// One line that says which bytes it counts.
-    #[must_use]
     pub fn description(self) -> &'static str {
         self.row().2
     }
 
     /// The counter that it reads.
-    #[must_use]
     pub fn measure(self) -> Measure {
         self.row().0
     }
 
     /// The moment at which it reads that.
-    #[must_use]
     pub fn point(self) -> Point {
         self.row().1
     }
 
     /// Why it differs between runs of the same code, where that is its nature.
-    #[must_use]
     pub fn noise(self) -> Option<&'static str> {
         (self.measure() == Measure::Reserved).then_some("follows addresses, and when other streams free")
     }
 
     /// The value on a device, in bytes; `None` where it cannot be known.
-    #[must_use]
     pub fn value(self, device: &DeviceProfile) -> Option<u64> {
         let has_history = !self.needs_history() || device.figures.history.has_peaks();
         self.seen(device).filter(|_| has_history && !self.is_least(device))
@@ -112,7 +106,6 @@ impl Metric {
 
     /// The values on both sides. If everything known about both sides is equal, as for a recording and its copy, lower
     /// bounds are compared as values: the unrecorded part is assumed to be equal as well.
-    #[must_use]
     pub fn values(self, sides: Sides<Option<&DeviceProfile>>) -> Sides<Option<u64>> {
         let repeats = sides.both().is_some_and(|both| self.is_least(both.before) && holds_the_same(both));
         sides.map(|device| device.and_then(|device| if repeats { self.seen(device) } else { self.value(device) }))
@@ -134,7 +127,6 @@ impl Metric {
     }
 
     /// A lower bound of the value: without a history, a peak is at least the state at the dump.
-    #[must_use]
     pub fn at_least(self, device: &DeviceProfile) -> Option<u64> {
         if device.figures.history.has_peaks() {
             return self.seen(device);
@@ -151,7 +143,6 @@ impl Metric {
     }
 
     /// How far the value may be from the truth; 0 where it is exact, `None` where that is unknown.
-    #[must_use]
     pub fn max_error(self, device: &DeviceProfile) -> Option<u64> {
         let counter = self.counter(device);
         match self.point() {
@@ -163,25 +154,21 @@ impl Metric {
     }
 
     /// True if the figure needs a recorded history, rather than the state at the dump alone.
-    #[must_use]
     pub fn needs_history(self) -> bool {
         self.point() != Point::End
     }
 
     /// True if a part of a history gives a lower bound.
-    #[must_use]
     pub fn is_least_where_cut(self) -> bool {
         self.point() == Point::Peak
     }
 
     /// True if reports list it even where nothing limits it and it did not change.
-    #[must_use]
     pub fn is_main(self) -> bool {
         matches!(self, Self::Peak | Self::Reserved)
     }
 
     /// True if it is taken at a peak, which is the limit of the device where memory ran out.
-    #[must_use]
     pub fn is_peak(self) -> bool {
         matches!(self.point(), Point::Peak | Point::UnusedAtPeak)
     }
@@ -189,7 +176,6 @@ impl Metric {
     /// True if both sides carry the same bound for the same blocks, so that it cancels in their difference: the blocks
     /// whose size is not known are as many and as large on both sides. Where a self-check failed, any block may be
     /// wrong, and all stacks have to hold the same.
-    #[must_use]
     pub fn has_same_bound(self, sides: Sides<&DeviceProfile>) -> bool {
         let errors = sides.map(|device| self.max_error(device));
         if errors.before.is_none() || errors.before != errors.after {

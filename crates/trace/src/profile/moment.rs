@@ -124,13 +124,11 @@ impl Moment {
     }
 
     /// True if it depends on the times of events.
-    #[must_use]
     pub fn needs_times(&self) -> bool {
         self.ends().iter().any(|end| matches!(end, Self::Time(_)))
     }
 
     /// The names of the phases that it mentions.
-    #[must_use]
     pub fn phase_names(&self) -> Vec<&str> {
         let names =
             self.ends().iter().filter_map(|end| if let Self::Phase(phase) = end { Some(&*phase.name) } else { None });

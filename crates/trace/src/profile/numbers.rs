@@ -45,7 +45,6 @@ pub enum Recognition {
 }
 
 /// How sure it is that JSON states figures.
-#[must_use]
 pub fn recognized(json: &[u8]) -> Recognition {
     json::recognized(json)
 }

@@ -66,13 +66,11 @@ impl Occurrence {
     }
 
     /// Bytes gained from its beginning to its end.
-    #[must_use]
     pub fn change(&self) -> i128 {
         i128::from(self.held.end.allocated) - i128::from(self.held.start.allocated)
     }
 
     /// True if it was recorded from its beginning to its end.
-    #[must_use]
     pub fn is_whole(&self) -> bool {
         self.begins && self.ends
     }

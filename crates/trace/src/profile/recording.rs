@@ -54,7 +54,6 @@ pub struct Profile {
 
 impl Profile {
     /// The reason why it does not leave out the phases to ignore, or leaves out others, as the end of a sentence about a side.
-    #[must_use]
     pub fn ignores_otherwise(&self) -> Option<String> {
         let asked = self.options.ignored();
         if self.ignored == asked {
@@ -118,7 +117,6 @@ impl Profile {
     }
 
     /// Names of phases similar to a mistyped one, as the end of a sentence.
-    #[must_use]
     pub fn nearest_phases(&self, name: &str) -> String {
         nearest(name, "phase", self.devices.iter().flat_map(|device| &device.phases.all).map(|phase| &*phase.name))
     }
@@ -207,7 +205,6 @@ impl Profile {
     }
 
     /// The frames of its stacks.
-    #[must_use]
     pub fn code(&self) -> SnapshotCode<'_> {
         match &self.facts {
             Some(facts) => SnapshotCode::with(&self.tables, facts),
@@ -221,7 +218,6 @@ impl Profile {
     }
 
     /// True if functions have the names that they have within their classes.
-    #[must_use]
     pub fn has_qualified_names(&self) -> bool {
         !self.functions().is_empty()
     }
@@ -239,14 +235,12 @@ impl Profile {
     }
 
     /// The allocations of one of its devices, by which steps are found.
-    #[must_use]
     pub fn course(&self, device: &DeviceProfile) -> AllocationCourse {
         let calls = self.run.iter().flat_map(|run| &run.calls).find(|of| of.device == device.device);
         AllocationCourse::new(&device.trace, calls)
     }
 
     /// The grouper that gave the stacks their keys and labels.
-    #[must_use]
     pub fn grouper(&self) -> Grouper<'_> {
         self.grouper_by(self.options.group_by)
     }

@@ -29,13 +29,11 @@ impl Serving {
         [Self::KvCacheTokens, Self::KvCacheMemory, Self::Weights, Self::Graphs, Self::Activations];
 
     /// The figure of a name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|figure| figure.name() == name)
     }
 
     /// One line that says what it counts.
-    #[must_use]
     pub fn description(self) -> &'static str {
         match self {
             Self::KvCacheTokens => "tokens for which the KV cache of a server has room",
@@ -47,7 +45,6 @@ impl Serving {
     }
 
     /// Whether a server can do less with less of it: a limit is then on shrinking.
-    #[must_use]
     pub fn is_capacity(self) -> bool {
         match self {
             Self::KvCacheTokens | Self::KvCacheMemory => true,
@@ -56,7 +53,6 @@ impl Serving {
     }
 
     /// A value in words.
-    #[must_use]
     pub fn shown(self, value: u64) -> String {
         match self {
             Self::KvCacheTokens => format!("{} tokens", thousands(value)),
@@ -184,7 +180,6 @@ fn owner_of_pool(line: &str) -> Option<(Vec<&str>, u64)> {
 
 /// The figures in a log. If several lines state one, as the ranks of a job do, the worst counts; if one of them is not a number, the
 /// figure is unknown. Pools of different sizes of a process for the same tokens add up.
-#[must_use]
 pub fn serving_in(text: &str) -> BTreeMap<Serving, StatedFigure> {
     let mut found = BTreeMap::new();
     let mut unknown = BTreeSet::new();

@@ -26,13 +26,11 @@ pub struct Held {
 
 impl Held {
     /// Blocks of a class.
-    #[must_use]
     pub fn of(class: &Class, blocks: u64) -> Self {
         Self { bytes: class.bytes.saturating_mul(blocks), blocks }
     }
 
     /// Mean size of a block in bytes, rounded down; 0 where there is none.
-    #[must_use]
     pub fn mean(self) -> u64 {
         self.bytes.checked_div(self.blocks).unwrap_or(0)
     }
@@ -121,7 +119,6 @@ pub struct GroupMember {
 
 impl GroupMember {
     /// What tells it from all others.
-    #[must_use]
     pub fn exact(&self) -> ExactStack {
         (self.stack, self.cpp)
     }
@@ -167,13 +164,11 @@ impl StackTotal {
     }
 
     /// The row for this many stacks that are not listed.
-    #[must_use]
     pub fn others(count: usize) -> Self {
         Self::new(others(count), Key(Bucket::Others.label().to_owned()), Some(Bucket::Others))
     }
 
     /// The stack that represents the group.
-    #[must_use]
     pub fn stack(&self) -> Option<StackId> {
         self.members.first().map(|member| member.stack)
     }
@@ -188,7 +183,6 @@ impl Deref for StackTotal {
 }
 
 /// The group of each stack, and of each kind of memory without one, by its index.
-#[must_use]
 pub fn groups_of_origins(groups: &[StackTotal]) -> FxHashMap<Origin, usize> {
     let groups = groups.iter().enumerate().flat_map(|(index, total)| {
         let stacks = total.members.iter().map(|member| Origin::Stack(member.stack));
@@ -198,7 +192,6 @@ pub fn groups_of_origins(groups: &[StackTotal]) -> FxHashMap<Origin, usize> {
 }
 
 /// The label of the row that sums this many others.
-#[must_use]
 pub fn others(count: usize) -> String {
     format!("[{count} {}]", if count == 1 { "other" } else { "others" })
 }
@@ -215,7 +208,6 @@ pub struct Identity {
 }
 
 /// The group that memory of a class belongs to.
-#[must_use]
 pub fn identity(class: &Class, grouper: &Grouper<'_>) -> Identity {
     identity_of(&Exact::of(class, grouper.by()), grouper)
 }

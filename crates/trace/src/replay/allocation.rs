@@ -63,13 +63,11 @@ impl Allocation {
     }
 
     /// True if it counts as allocated at that moment.
-    #[must_use]
     pub fn allocated_at(&self, moment: Position) -> bool {
         self.born <= moment && moment < self.freed
     }
 
     /// To whom its bytes belong.
-    #[must_use]
     pub fn origin(&self, snapshot: &Snapshot) -> Origin {
         match self.stack {
             Some(stack) if snapshot.tables.has_frames(stack) => Origin::Stack(stack),

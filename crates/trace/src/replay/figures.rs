@@ -34,13 +34,11 @@ impl Counter {
     }
 
     /// True if every figure is exact.
-    #[must_use]
     pub fn exact(&self) -> bool {
         self.max_error() == Some(0) && self.baseline.is_some() && self.peak.is_some()
     }
 
     /// How far any of the figures may be from the truth; `None` is unknown.
-    #[must_use]
     pub fn max_error(&self) -> Option<u64> {
         Some(self.baseline_error?.max(self.peak_error?))
     }
@@ -74,7 +72,6 @@ pub struct Checks {
 
 impl Checks {
     /// True if none failed.
-    #[must_use]
     pub fn hold(&self) -> bool {
         self.sizes.recovered == self.sizes.total
             && self.checkpoints.matched == self.checkpoints.total
@@ -126,26 +123,22 @@ pub struct Oom {
 
 impl Oom {
     /// The moment of the event.
-    #[must_use]
     pub fn at(&self) -> Position {
         Position::after(self.event as usize)
     }
 
     /// Bytes that would have been allocated if it had not failed.
-    #[must_use]
     pub fn demand(&self) -> Option<u64> {
         Some(self.allocated?.saturating_add(self.requested))
     }
 
     /// Reserved but not active bytes.
-    #[must_use]
     pub fn fragmentation(&self) -> Option<u64> {
         Some(self.reserved?.saturating_sub(self.active?))
     }
 
     /// Those of [`Oom::fragmentation`] that no request to that pool can use: of other streams, for requests of
     /// other sizes, in private pools.
-    #[must_use]
     pub fn unusable(&self) -> Option<u64> {
         Some(self.fragmentation()?.saturating_sub(self.pool_free?))
     }
@@ -179,7 +172,6 @@ pub enum HistoryKind {
 
 impl HistoryKind {
     /// True if peaks are known.
-    #[must_use]
     pub fn has_peaks(self) -> bool {
         match self {
             Self::Recorded | Self::NumbersOnly => true,
@@ -224,7 +216,6 @@ pub struct Figures {
 
 impl Figures {
     /// One of the counters.
-    #[must_use]
     pub fn counter(&self, measure: Measure) -> &Counter {
         match measure {
             Measure::Allocated => &self.allocated,
@@ -235,13 +226,11 @@ impl Figures {
     }
 
     /// When an allocation failed for the first time.
-    #[must_use]
     pub fn first_oom(&self) -> Option<Position> {
         self.ooms.first().map(Oom::at)
     }
 
     /// Whether one failed in a part of the history.
-    #[must_use]
     pub fn ran_out_within(&self, window: Window) -> bool {
         let first = self.ooms.partition_point(|oom| oom.at() <= window.from);
         self.ooms.get(first).is_some_and(|oom| oom.at() <= window.to)

@@ -179,7 +179,6 @@ pub struct Benchmarks(Vec<bool>);
 
 impl Benchmarks {
     /// Looks at all stacks of a snapshot.
-    #[must_use]
     pub fn of(tables: &Tables) -> Self {
         let frames: Vec<bool> = tables.frames().map(|frame| is_benchmark(tables, frame)).collect();
         if !frames.contains(&true) {

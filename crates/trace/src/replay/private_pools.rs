@@ -36,13 +36,11 @@ pub struct PrivatePool {
 
 impl PrivatePool {
     /// Bytes that only further allocations in the pool can use.
-    #[must_use]
     pub fn free(&self) -> u64 {
         self.reserved.saturating_sub(self.active)
     }
 
     /// Reserved bytes at a position, where they are known.
-    #[must_use]
     pub fn reserved_at(&self, at: Position) -> Option<u64> {
         let next = self.curve.partition_point(|&(from, _)| from <= at);
         self.curve.get(next.checked_sub(1)?).map(|&(_, bytes)| bytes)

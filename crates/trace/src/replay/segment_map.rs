@@ -43,7 +43,6 @@ impl Home {
     }
 
     /// The private pool, such as that of a CUDA graph; `None` for the default pool, or if unknown.
-    #[must_use]
     pub fn private_pool(self) -> Option<(u64, u64)> {
         self.pool_id.filter(|&pool| pool != SHARED_POOL)
     }

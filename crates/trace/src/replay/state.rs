@@ -12,7 +12,6 @@ use super::{Allocation, Position};
 
 /// The segments at a moment, with `allocations` as their blocks, which are those of the replay or some of them, each with
 /// its address.
-#[must_use]
 pub fn state_at(
     snapshot: &Snapshot,
     device: &Device,

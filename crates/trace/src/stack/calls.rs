@@ -26,7 +26,6 @@ impl SnapshotCode<'_> {
 
     /// The names of the operation of a stack, for people: the autograd node, and in it the operator; where there is
     /// neither, and no Python, the function.
-    #[must_use]
     pub fn operation_names(&self, stack: StackId) -> Vec<String> {
         let operation = self.operation(stack);
         let operator = operation.operator.map(|operator| format!("aten::{operator}"));
@@ -38,7 +37,6 @@ impl SnapshotCode<'_> {
     }
 
     /// All C++ functions of a stack, outermost first.
-    #[must_use]
     pub fn cpp_names(&self, stack: StackId) -> Vec<String> {
         let names = self.cpp(stack).map(|frame| bare_name(self.function(frame)).to_owned());
         let mut names: Vec<_> = names.collect();
@@ -48,7 +46,6 @@ impl SnapshotCode<'_> {
 
     /// The frames of a stack that matter: all in Python, and in C++ the operators and the engine of the backward
     /// pass; where there is neither operator nor node, the innermost function. Labels and pairing need no others.
-    #[must_use]
     pub fn essential(&self, stack: StackId) -> Vec<FrameId> {
         let mut lacks_function = self.operator_names(stack).is_empty();
         let mut essential = Vec::new();
@@ -64,20 +61,17 @@ impl SnapshotCode<'_> {
     }
 
     /// The operators and autograd nodes in a stack, innermost first.
-    #[must_use]
     pub fn operator_names(&self, stack: StackId) -> Vec<&str> {
         self.symbols(stack).filter_map(Symbol::operation).collect()
     }
 
     /// The operator that allocated; of the backward pass its node.
-    #[must_use]
     pub fn allocating_operator(&self, stack: StackId) -> Option<&str> {
         let operation = self.operation(stack);
         operation.allocating.or(operation.operator).or(operation.node)
     }
 
     /// The functions that identify a stack, without their classes and files, as digests.
-    #[must_use]
     pub fn plain_names(&self, stack: StackId) -> Vec<u64> {
         self.tokens(stack).into_iter().map(|token| token.name).collect()
     }
@@ -88,7 +82,6 @@ impl SnapshotCode<'_> {
     }
 
     /// True for a stack of the backward pass.
-    #[must_use]
     pub fn is_backward(&self, stack: StackId) -> bool {
         self.operation(stack).backward || self.is_run_by_autograd(stack)
     }

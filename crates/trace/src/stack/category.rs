@@ -34,7 +34,6 @@ pub enum Pass {
 impl SnapshotCode<'_> {
     /// The pass in which a stack allocates, forward, backward or optimizer, where its frames show one. The innermost decides, and what an optimizer calls
     /// as its closure is not the optimizer.
-    #[must_use]
     pub(crate) fn pass(&self, stack: StackId) -> Option<Pass> {
         if self.is_backward(stack) {
             return Some(Pass::Backward);

@@ -19,7 +19,6 @@ struct Inner {
 impl Checkout {
     /// A checkout in a folder, by its absolute path, and what lists its Python files and notebooks by their paths from
     /// there, with `/` between the parts.
-    #[must_use]
     pub fn new(root: &str, list: impl FnOnce() -> Vec<String> + Send + 'static) -> Self {
         let root = format!("{}/", root.replace('\\', "/").trim_end_matches('/'));
         let files: Box<dyn FnOnce() -> Files + Send> = Box::new(|| Files::new(&list()));

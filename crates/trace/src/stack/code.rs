@@ -20,19 +20,16 @@ pub struct SnapshotCode<'t> {
 
 impl<'t> SnapshotCode<'t> {
     /// Looks at all frames of a snapshot, given the names of functions within their classes that are known.
-    #[must_use]
     pub fn new(tables: &'t Tables, rules: &Rules, names: &[FunctionsOfFile]) -> Self {
         Self { tables, facts: Arc::new(Facts::new(tables, rules, names)) }
     }
 
     /// The same where the facts about the frames of these tables are known already.
-    #[must_use]
     pub fn with(tables: &'t Tables, facts: &Arc<Facts>) -> Self {
         Self { tables, facts: Arc::clone(facts) }
     }
 
     /// The facts, for another look at the same tables.
-    #[must_use]
     pub fn facts(&self) -> Arc<Facts> {
         Arc::clone(&self.facts)
     }
@@ -45,7 +42,6 @@ impl<'t> SnapshotCode<'t> {
     }
 
     /// For each category of the user, whether it is the first that matches some frame.
-    #[must_use]
     pub fn used_categories(&self) -> Vec<bool> {
         let mut used = vec![false; self.facts.categories.len()];
         for category in self.facts.frames.iter().filter_map(|known| known.category) {
@@ -60,7 +56,6 @@ impl<'t> SnapshotCode<'t> {
     }
 
     /// The tables that the frames come from.
-    #[must_use]
     pub fn tables(&self) -> &'t Tables {
         self.tables
     }
@@ -70,19 +65,16 @@ impl<'t> SnapshotCode<'t> {
     }
 
     /// Whose code a frame is.
-    #[must_use]
     pub fn owner(&self, frame: FrameId) -> Owner {
         self.known(frame).owner
     }
 
     /// The function of a frame, without its line.
-    #[must_use]
     pub fn token(&self, frame: FrameId) -> Token {
         self.known(frame).token
     }
 
     /// All functions in Python, with the lines on which they call or allocate.
-    #[must_use]
     pub fn lines(&self) -> Lines {
         let mut lines = Lines::default();
         for known in self.facts.frames.iter().filter(|known| known.owner != Owner::Cpp) {
@@ -92,19 +84,16 @@ impl<'t> SnapshotCode<'t> {
     }
 
     /// The line of a frame, where the file says one.
-    #[must_use]
     pub fn line(&self, frame: FrameId) -> Option<u32> {
         self.known(frame).line
     }
 
     /// The file of a frame as people see it, as much of it as anybody reads.
-    #[must_use]
     pub fn path(&self, frame: FrameId) -> &str {
         self.facts.path(frame)
     }
 
     /// The file of a frame as it was recorded, with `/` between its parts.
-    #[must_use]
     pub fn file(&self, frame: FrameId) -> &str {
         &self.facts.files[self.known(frame).file].path
     }
@@ -116,7 +105,6 @@ impl<'t> SnapshotCode<'t> {
     }
 
     /// The text of the file of a frame, where the recorder added it.
-    #[must_use]
     pub fn source(&self, frame: FrameId) -> Option<&str> {
         self.tables.source(self.tables.frame(frame).filename)
     }
@@ -129,32 +117,27 @@ impl<'t> SnapshotCode<'t> {
     }
 
     /// The innermost frame of the user.
-    #[must_use]
     pub fn user_site(&self, stack: StackId) -> Option<FrameId> {
         self.innermost(stack, Owner::User)
     }
 
     /// The function of a frame, as much of it as anybody reads.
-    #[must_use]
     pub fn function(&self, frame: FrameId) -> &'t str {
         facts::function(self.tables, frame)
     }
 
     /// A frame as `function (path:line)`.
-    #[must_use]
     pub fn text(&self, frame: FrameId) -> String {
         self.text_at(frame, self.line(frame))
     }
 
     /// A frame as `function (path:line)`, with another line, or without one and with the qualified name of the function.
-    #[must_use]
     pub fn text_at(&self, frame: FrameId, line: Option<u32>) -> String {
         self.facts.text(self.tables, frame, line)
     }
 
     /// The innermost function of the user as `function (path)`: without a line and a class, so that it is the same on both sides
     /// of a comparison.
-    #[must_use]
     pub fn function_label(&self, stack: StackId) -> String {
         let site = self.user_site(stack).or_else(|| self.site(stack));
         let label = site.map(|site| format!("{} ({})", self.function(site), self.path(site)));
@@ -177,7 +160,6 @@ impl<'t> SnapshotCode<'t> {
 
     /// The Python frames that identify a stack, innermost first: those of user and library code, and PyTorch's frames
     /// inside all of them. In between, PyTorch only passes calls on, differently in every release.
-    #[must_use]
     pub fn identifying_frames(&self, stack: StackId) -> Vec<FrameId> {
         let mut inside = true;
         let mut identifying = Vec::new();
@@ -200,7 +182,6 @@ impl<'t> SnapshotCode<'t> {
     }
 
     /// The same for people: of a notebook without the frames of its kernel, which are the same around every cell.
-    #[must_use]
     pub fn shown_frames(&self, stack: StackId) -> Vec<FrameId> {
         let mut frames = self.identifying_frames(stack);
         let outermost = frames.iter().rposition(|&frame| self.facts.files[self.known(frame).file].is_cell);
@@ -210,7 +191,6 @@ impl<'t> SnapshotCode<'t> {
 
     /// The functions that identify a stack, innermost first. Without a Python function, or if those are of the forward
     /// pass or of a checkpoint, the operation of the C++ frames is included.
-    #[must_use]
     pub fn tokens(&self, stack: StackId) -> Vec<Token> {
         self.tokens_of(stack, &self.identifying_frames(stack))
     }
@@ -231,7 +211,6 @@ impl<'t> SnapshotCode<'t> {
     /// pass of a compiled graph has none: its frames are the compiler's, which calls every graph in the same way. Nor has
     /// that of a checkpoint, whose frames are the same for every node, or the workspace of a cuBLAS handle: the first
     /// product gets it, whichever that is.
-    #[must_use]
     pub fn site(&self, stack: StackId) -> Option<FrameId> {
         if self.is_compiled_backward(stack) || self.checkpoint(stack).is_some() || self.is_workspace(stack) {
             return None;

@@ -10,7 +10,6 @@ use super::classify;
 use super::token::{Digest, head, sha1};
 
 /// True for a Python frame, judged by its own names.
-#[must_use]
 pub fn is_python(tables: &Tables, frame: FrameId) -> bool {
     let frame = tables.frame(frame);
     classify::is_python(tables.string(frame.name), tables.string(frame.filename))
@@ -51,7 +50,6 @@ impl ExactFrame {
 
 impl<'t> ExactKeys<'t> {
     /// For the stacks of a snapshot.
-    #[must_use]
     pub fn new(code: &SnapshotCode<'t>) -> Self {
         let frames = code.facts.exact.get_or_init(|| ExactFrame::all(code.tables));
         Self { tables: code.tables, frames: Arc::clone(frames) }
@@ -70,14 +68,12 @@ impl<'t> ExactKeys<'t> {
     }
 
     /// The digest of the C++ frames of a stack.
-    #[must_use]
     pub fn cpp(&self, stack: StackId) -> CppDigest {
         head(&self.part(stack, true))
     }
 
     /// The digest of a stack, without the frames of its forward pass. Its C++ frames are those of `cpp`, if that is
     /// given.
-    #[must_use]
     pub fn of(&self, stack: StackId, cpp: Option<CppDigest>) -> Digest {
         let cpp = cpp.unwrap_or_else(|| self.cpp(stack));
         sha1(&[&self.part(stack, false), &cpp.to_le_bytes()])

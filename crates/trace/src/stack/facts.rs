@@ -102,7 +102,6 @@ pub struct Facts {
 
 impl Facts {
     /// Looks at all frames.
-    #[must_use]
     pub fn new(tables: &Tables, rules: &Rules, qualified: &[FunctionsOfFile]) -> Self {
         let files = FilesOfFrames::new(tables);
         let prefixes = FileNames::new(&BTreeSet::new(), &rules.strip_prefix, &Checkout::default());

@@ -41,7 +41,6 @@ impl GroupBy {
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// The word for a group.
-    #[must_use]
     pub fn noun(self) -> &'static str {
         match self {
             Self::Frames | Self::Stack => "stack",
@@ -51,7 +50,6 @@ impl GroupBy {
     }
 
     /// The word for several groups.
-    #[must_use]
     pub fn plural(self) -> String {
         match self {
             Self::Category => "categories".to_owned(),
@@ -61,13 +59,11 @@ impl GroupBy {
     }
 
     /// True for groups that are places in the code, which a change to it can move. The others go by their name.
-    #[must_use]
     pub fn is_place(self) -> bool {
         !matches!(self, Self::Category) && !self.is_tag()
     }
 
     /// True for groups that go by tags of allocations, not by stacks.
-    #[must_use]
     pub fn is_tag(self) -> bool {
         matches!(self, Self::Metadata | Self::CompileContext | Self::Module | Self::Purpose | Self::Shape)
     }
@@ -98,7 +94,6 @@ pub(super) fn tag_name(by: GroupBy, text: Option<&str>) -> String {
 }
 
 /// The path of a module with the numbers of its layers folded, but for the outermost `levels` of them.
-#[must_use]
 pub fn folded_module(path: &str, levels: u32) -> String {
     let mut numbers = 0;
     let mut parts: Vec<&str> = path.split('.').collect();

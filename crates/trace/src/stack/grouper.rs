@@ -26,32 +26,27 @@ pub struct Grouper<'t> {
 
 impl<'t> Grouper<'t> {
     /// Prepares the frames of a snapshot.
-    #[must_use]
     pub fn new(tables: &'t Tables, by: GroupBy, rules: &Rules) -> Self {
         Self::of(SnapshotCode::new(tables, rules, &[]), by)
     }
 
     /// The same where the frames are known already.
-    #[must_use]
     pub fn of(code: SnapshotCode<'t>, by: GroupBy) -> Self {
         let exact = (by == GroupBy::Frames).then(|| ExactKeys::new(&code));
         Self { by, code, exact }
     }
 
     /// The frames.
-    #[must_use]
     pub fn code(&self) -> &SnapshotCode<'t> {
         &self.code
     }
 
     /// The grouping.
-    #[must_use]
     pub fn by(&self) -> GroupBy {
         self.by
     }
 
     /// The key of a stack. Where stacks go by the tags of their allocation, see [`Grouper::tagged`].
-    #[must_use]
     pub fn key(&self, stack: StackId) -> Key {
         let code = &self.code;
         match self.by {
@@ -83,13 +78,11 @@ impl<'t> Grouper<'t> {
     }
 
     /// The key of a stack with all of its frames and lines, where its C++ frames are those of `cpp`.
-    #[must_use]
     pub fn exact(&self, stack: StackId, cpp: Option<CppDigest>) -> Key {
         Key::of(self.exact.as_ref().map_or_else(Digest::default, |exact| exact.of(stack, cpp)))
     }
 
     /// The label of a stack.
-    #[must_use]
     pub fn label(&self, stack: StackId) -> String {
         let code = &self.code;
         match (self.by, code.site(stack)) {
@@ -105,14 +98,12 @@ impl<'t> Grouper<'t> {
     }
 
     /// Key and name of the group of a tag: the metadata or the compile context of an allocation.
-    #[must_use]
     pub fn tagged(&self, tag: Option<StringId>) -> (Key, String) {
         let name = tag_name(self.by, tag.map(|tag| self.code.tables().string(tag)));
         (Key::of_name(self.by.name(), &name), name)
     }
 
     /// A group as pairing sees it, from one of its stacks.
-    #[must_use]
     pub fn group(&self, key: Key, stack: StackId, figures: GroupFigures) -> StackGroup<'_> {
         let code = &self.code;
         let identifying = code.identifying_frames(stack);
@@ -125,7 +116,6 @@ impl<'t> Grouper<'t> {
     }
 
     /// The languages of the frames of a stack.
-    #[must_use]
     pub fn languages(&self, stack: StackId) -> Languages {
         let frames = self.code.tables().stack(stack).iter();
         let count = frames.len();

@@ -39,13 +39,11 @@ impl SnapshotCode<'_> {
     /// The name of a stack: `function (path:line)` of the frame to blame, then ` > function (path:line)` of the library
     /// code that it calls, if any, and the operator where one is known; led by `backward` where autograd runs it.
     /// Without Python frames the C++ operation.
-    #[must_use]
     pub fn label(&self, stack: StackId) -> String {
         self.name(stack).to_string()
     }
 
     /// The same in two parts.
-    #[must_use]
     pub fn label_parts(&self, stack: StackId) -> Label {
         let name = self.name(stack);
         let operation = name.operation.clone();

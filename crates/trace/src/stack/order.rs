@@ -21,7 +21,6 @@ const LEVELS: [fn(GroupFigures) -> GroupFigures; 3] =
 
 /// Pairs the lines that are most likely the same, by position. Both sides are in the order of their lines, and so are
 /// the pairs. A line with an ambiguous partner is not paired.
-#[must_use]
 pub fn pair_in_order(before: &[InOrder<'_>], after: &[InOrder<'_>]) -> Vec<(usize, usize)> {
     let mut gaps = vec![Gap { old: (0..before.len()).collect(), new: (0..after.len()).collect() }];
     let mut pairs = Vec::new();

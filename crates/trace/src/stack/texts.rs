@@ -15,7 +15,6 @@ pub type FunctionsOfTexts = BTreeMap<String, Option<Arc<python::Functions>>>;
 
 /// The names of the user's functions from the texts of their files, by recorded path; `None` if a frame does not fit
 /// its text, which then is not the one that ran. Files without an entry are skipped.
-#[must_use]
 pub fn names_by_texts(code: &SnapshotCode<'_>, texts: &FunctionsOfTexts) -> Option<Vec<FunctionsOfFile>> {
     let mut names: BTreeMap<&str, Vec<(u64, u64, String)>> = BTreeMap::new();
     for (index, frame) in code.tables().frames().enumerate() {

@@ -26,13 +26,11 @@ pub enum Bucket {
 
 impl Bucket {
     /// Identifier in machine-readable output.
-    #[must_use]
     pub fn code(self) -> &'static str {
         self.into()
     }
 
     /// The name of its row.
-    #[must_use]
     pub fn label(self) -> &'static str {
         match self {
             Self::BeforeRecording => "<before recording>",
@@ -54,7 +52,6 @@ pub enum Origin {
 
 impl Origin {
     /// The stack, where it is known.
-    #[must_use]
     pub fn stack(self) -> Option<StackId> {
         match self {
             Self::Stack(stack) => Some(stack),
@@ -63,7 +60,6 @@ impl Origin {
     }
 
     /// The bucket, where the stack is not known.
-    #[must_use]
     pub fn bucket(self) -> Option<Bucket> {
         match self {
             Self::Stack(_) => None,
@@ -72,7 +68,6 @@ impl Origin {
     }
 
     /// The label of the bucket, or what `of_stack` calls the stack.
-    #[must_use]
     pub fn label(self, of_stack: impl FnOnce(StackId) -> String) -> String {
         match self {
             Self::Stack(stack) => of_stack(stack),
@@ -123,7 +118,6 @@ impl<T> ClassTags<T> {
 
 impl ClassTags {
     /// The tag that a grouping goes by.
-    #[must_use]
     pub fn of(self, by: GroupBy) -> Option<StringId> {
         match by {
             GroupBy::Metadata => self.metadata,

@@ -20,7 +20,6 @@ impl CounterLevels {
     }
 
     /// Reserved, and not active.
-    #[must_use]
     pub fn fragmentation(self) -> u64 {
         self.reserved.saturating_sub(self.active)
     }
@@ -49,7 +48,6 @@ pub struct WindowCounters {
 
 impl Trace {
     /// The counters over parts of the history; parts beyond it have its final values.
-    #[must_use]
     pub fn parts(&self, windows: &[Window]) -> Vec<WindowCounters> {
         if windows.is_empty() {
             return Vec::new();

@@ -112,13 +112,11 @@ pub struct Trace {
 
 impl Trace {
     /// The place just after the last event.
-    #[must_use]
     pub fn end(&self) -> Position {
         Position::of_count(self.symbols.len())
     }
 
     /// The place of the dump: after the moves that the final state implies.
-    #[must_use]
     pub fn dump(&self) -> Position {
         Position::after(self.symbols.len())
     }
@@ -142,13 +140,11 @@ impl Trace {
     }
 
     /// What each move adds to one of the counters, by symbol.
-    #[must_use]
     pub fn changes(&self, measure: Measure) -> Vec<i128> {
         self.moves.iter().map(|one| one.change(measure, &self.classes)).collect()
     }
 
     /// How often each move occurs before a place, by symbol.
-    #[must_use]
     pub fn times_before(&self, place: Position) -> Vec<u64> {
         let mut times = vec![0_u64; self.moves.len()];
         self.until(place).for_each(|symbol| times[symbol as usize] += 1);
@@ -156,14 +152,12 @@ impl Trace {
     }
 
     /// The class of the block that an event hands out.
-    #[must_use]
     pub fn begun_by(&self, event: u32) -> Option<&Class> {
         let begun = self.moves[*self.symbols.get(event as usize)? as usize].begins()?;
         self.classes.get(begun.class as usize)
     }
 
     /// One of the counters before the first event.
-    #[must_use]
     pub fn value_at_start(&self, measure: Measure) -> i128 {
         if measure == Measure::Reserved {
             return self.reserved;
@@ -184,7 +178,6 @@ impl Trace {
     }
 
     /// For each window the most allocated bytes, and where they are held first.
-    #[must_use]
     pub fn peaks_within(&self, windows: &[Window]) -> Vec<Highest> {
         let mut held: Vec<i128> = self.values(Measure::Allocated).collect();
         held.push(self.value_at(Measure::Allocated, self.dump()));
@@ -199,14 +192,12 @@ impl Trace {
     }
 
     /// One of the counters at a place.
-    #[must_use]
     pub fn value_at(&self, measure: Measure, place: Position) -> i128 {
         let changes = self.changes(measure);
         self.until(place).map(|symbol| changes[symbol as usize]).sum::<i128>() + self.value_at_start(measure)
     }
 
     /// How many blocks of every class come within the history.
-    #[must_use]
     pub fn allocations(&self) -> Vec<u64> {
         let times = self.times_before(self.end());
         let mut allocations = vec![0; self.classes.len()];
@@ -217,7 +208,6 @@ impl Trace {
     }
 
     /// The number of allocated blocks of every class at a place.
-    #[must_use]
     pub fn blocks_at(&self, place: Position) -> Vec<u64> {
         let mut blocks: Vec<u64> = self.start.iter().map(|start| start.allocated.into()).collect();
         // Below 0 at worst on the way.
@@ -245,7 +235,6 @@ impl Trace {
     }
 
     /// Bytes of groups of classes at places, which are in order: for each place those of every group.
-    #[must_use]
     pub fn held_at(&self, groups: &[u32], count: usize, places: &[Position]) -> Vec<Vec<u64>> {
         let mut running = self.running(groups, count);
         let mut placed = self.placed().peekable();
@@ -261,7 +250,6 @@ impl Trace {
 
     /// The blocks that came within the recording, in order: when, and the class of each. Those that the final state
     /// implies come last, at [`Trace::dump`].
-    #[must_use]
     pub fn begun(&self) -> Vec<(Position, u32)> {
         let mut begun = Vec::with_capacity(self.count_begun());
         begun.extend(self.placed().filter_map(|(at, symbol)| Some((at, self.moves[symbol as usize].begins()?.class))));
@@ -275,7 +263,6 @@ impl Trace {
 
     /// The most bytes that groups of classes held, and where they held them first. `groups` has the group of every
     /// class.
-    #[must_use]
     pub fn highest(&self, groups: &[u32], count: usize) -> Vec<Highest> {
         let mut running = self.running(groups, count);
         let start = running.held.iter().map(|&bytes| Highest { bytes, at: Position::START });
@@ -289,7 +276,6 @@ impl Trace {
     }
 
     /// Every block, in the order of their numbers.
-    #[must_use]
     pub fn lives(&self) -> Vec<Life> {
         let at_start = self.start.iter().map(|start| start.allocated as usize + start.pending as usize).sum::<usize>();
         let mut lives = Vec::with_capacity(at_start + self.count_begun());

@@ -58,13 +58,11 @@ impl Class {
     }
 
     /// The requested bytes of a block; all of them where a saved profile does not say.
-    #[must_use]
     pub fn request(&self) -> u64 {
         if self.requested > 0 { self.requested } else { self.bytes }
     }
 
     /// How far the bytes that one of its blocks counts as allocated may be off.
-    #[must_use]
     pub fn spread_of_allocated(&self) -> Uncertainty {
         if self.maybe_pending { Uncertainty { below: self.bytes, ..self.spread } } else { self.spread }
     }
@@ -114,7 +112,6 @@ pub enum Move {
 
 impl Move {
     /// The block that it hands out.
-    #[must_use]
     pub fn begins(self) -> Option<MovedBlock> {
         match self {
             Self::Alloc(class) | Self::Replace(_, class) => Some(MovedBlock { class, pending: false }),
@@ -123,7 +120,6 @@ impl Move {
     }
 
     /// The block that it takes, or of which it requests the free.
-    #[must_use]
     pub fn ends(self) -> Option<MovedBlock> {
         match self {
             Self::Request(class) => Some(MovedBlock { class, pending: false }),
@@ -133,13 +129,11 @@ impl Move {
     }
 
     /// The class of the block that is no longer allocated after it.
-    #[must_use]
     pub fn frees(self) -> Option<u32> {
         self.ends().filter(|block| !block.pending).map(|block| block.class)
     }
 
     /// The class of the block that is no longer active after it.
-    #[must_use]
     pub fn completes(self) -> Option<u32> {
         match self {
             Self::Free(block) | Self::Replace(block, _) => Some(block.class),
@@ -148,7 +142,6 @@ impl Move {
     }
 
     /// Its contribution to a counter.
-    #[must_use]
     pub fn change(self, measure: Measure, classes: &[Class]) -> i128 {
         let ended = match measure {
             Measure::Allocated => self.frees(),

@@ -13,31 +13,26 @@ impl Position {
     pub const NEVER: Self = Self(u32::MAX);
 
     /// Just after the event at `index`.
-    #[must_use]
     pub fn after(index: usize) -> Self {
         Self(u32::try_from(index).map_or(u32::MAX - 1, |index| index.saturating_add(1).min(u32::MAX - 1)))
     }
 
     /// Just after the first `count` events.
-    #[must_use]
     pub fn of_count(count: usize) -> Self {
         count.checked_sub(1).map_or(Self::START, Self::after)
     }
 
     /// The number of events before it.
-    #[must_use]
     pub fn count(self) -> usize {
         self.0 as usize
     }
 
     /// The index of the event that this is just after, as machine-readable output has it: -1 for the start.
-    #[must_use]
     pub fn event_index(self) -> i64 {
         self.event().map_or(-1, i64::from)
     }
 
     /// The index of the event that this is just after; `None` for the start.
-    #[must_use]
     pub fn event(self) -> Option<u32> {
         self.0.checked_sub(1)
     }
@@ -54,13 +49,11 @@ pub struct Window {
 
 impl Window {
     /// From just after the first `from` events to just after the first `to`.
-    #[must_use]
     pub fn of_counts(from: usize, to: usize) -> Self {
         Self { from: Position::of_count(from), to: Position::of_count(to) }
     }
 
     /// The number of its events.
-    #[must_use]
     pub fn events(self) -> usize {
         self.to.count().saturating_sub(self.from.count())
     }

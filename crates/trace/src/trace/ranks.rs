@@ -98,7 +98,6 @@ impl RankedBlocks {
 
 impl Trace {
     /// The ranks of the blocks that moves end, in order.
-    #[must_use]
     pub fn ranks(&self) -> Vec<u32> {
         let mut ranks = Vec::with_capacity(self.ended.len());
         let mut numbers = self.ended.iter();
@@ -111,7 +110,6 @@ impl Trace {
     }
 
     /// The blocks that moves end, by their ranks. `None` where a move ends a block that is not there.
-    #[must_use]
     pub fn ended_by_rank(&self, ranks: &[u32]) -> Option<Vec<u32>> {
         let mut ended = Vec::with_capacity(ranks.len());
         let mut ranks = ranks.iter();

@@ -60,7 +60,6 @@ pub(crate) struct Pin {
 }
 
 /// The memory at the reserved peak, or at the dump if only that was recorded. `None` if the peak is not known.
-#[must_use]
 pub(crate) fn pinned(snapshot: &Snapshot, device: &Device, replay: &Replay, grouper: &Grouper<'_>) -> Option<Pinned> {
     let events = snapshot.events_of(device);
     let figures = &replay.figures;

@@ -40,7 +40,6 @@ const INCOMPLETE: [Code; 5] = [
 ];
 
 /// What the replay says about missing events.
-#[must_use]
 pub(crate) fn missing(replay: &Replay) -> Option<&str> {
     let found = replay.diagnostics.iter().find(|found| INCOMPLETE.contains(&found.code));
     found.map(|found| &*found.message)

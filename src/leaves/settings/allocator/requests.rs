@@ -69,7 +69,6 @@ pub(crate) enum Earlier {
 
 impl RequestHistory {
     /// Requests that repeat it on a card whose addresses rise, or fall where they are `descending`.
-    #[must_use]
     pub(crate) fn requests(&self, how: Earlier, descending: bool) -> Vec<AllocatorRequest> {
         let mut list = Vec::new();
         let mut segments: Vec<_> = self.segments.iter().collect();

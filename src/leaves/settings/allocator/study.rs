@@ -79,7 +79,6 @@ pub(crate) struct SelfCheck {
 
 impl SelfCheck {
     /// The check of a repetition whose reserved bytes are off by as much as `largest_deviation`.
-    #[must_use]
     pub(crate) fn new(recorded_peak: u64, repeated_peak: u64, largest_deviation: u64) -> Self {
         let peak = ptmem_base::units::approximate(recorded_peak.max(1));
         let trusted = ptmem_base::units::approximate(largest_deviation) / peak <= TRUSTED;
@@ -117,7 +116,6 @@ impl SettingsOutcome {
 
 impl Trial {
     /// The row that others are compared with.
-    #[must_use]
     pub(crate) fn base(&self) -> Option<&SettingsOutcome> {
         self.settings.get(self.compared_with)
     }
@@ -129,7 +127,6 @@ impl Trial {
 }
 
 /// The best settings, in words.
-#[must_use]
 pub(crate) fn advice(study: &SettingsStudy, trial: &Trial) -> String {
     let Some(base) = trial.base().filter(|_| trial.self_check.trusted) else { return no_advice(study, trial) };
     let best = trial.fitting().min_by_key(|outcome| (outcome.reserved_peak, outcome.settings.len()));

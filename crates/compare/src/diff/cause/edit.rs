@@ -8,7 +8,6 @@ use crate::patch::{Edit, EditKind};
 impl Edit {
     /// True if it can change what a program holds without a frame of its own: not a log line, or an import unless it takes
     /// a name from elsewhere.
-    #[must_use]
     pub fn can_matter(&self) -> bool {
         self.kind != EditKind::Log && (!self.is_import() || !self.rebound.is_empty())
     }
@@ -76,7 +75,6 @@ impl Edit {
     }
 
     /// True if it only gives variables a number of Python that replaces none.
-    #[must_use]
     pub fn sets_number(&self) -> bool {
         let own = Side::BOTH.into_iter().flat_map(|side| self.statements.of(side));
         let mut texts = own.filter_map(|edited| edited.line.as_ref()).map(|(_, text)| &**text).peekable();
@@ -89,7 +87,6 @@ impl Edit {
     }
 
     /// True if a pattern names it: its line, its place, its function or its package.
-    #[must_use]
     pub fn is_named(&self, pattern: &Pattern) -> bool {
         let statements = Side::BOTH.into_iter().flat_map(|side| self.statements.of(side));
         let lines = statements.filter_map(|edited| edited.line.as_ref());

@@ -40,7 +40,6 @@ pub struct Grown {
 
 impl Diff {
     /// The rows that grew at a figure other than the peak, the largest growth first. Empty where a side has no history.
-    #[must_use]
     pub fn grown_at(&self, device: &DeviceDiff, figure: Figure) -> Vec<Grown> {
         let places = devices(&self.profiles, device.index)
             .both()

@@ -206,7 +206,6 @@ impl Cause {
     }
 
     /// The edit that explains at least half of the growth, or else the only one that can matter.
-    #[must_use]
     pub fn leading(&self) -> Option<Lead<'_>> {
         if self.grown == 0 {
             return None;

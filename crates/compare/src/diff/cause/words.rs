@@ -17,14 +17,12 @@ const MOST_NAMED: usize = 4;
 
 impl Edit {
     /// Its place: the file and the line.
-    #[must_use]
     pub fn place(&self) -> String {
         let line = self.shown().map(|(_, path, line, _)| format!("{path}:{line}"));
         line.or_else(|| self.whole_file().map(str::to_owned)).unwrap_or_default()
     }
 
     /// It in words, to follow "this change".
-    #[must_use]
     pub fn words(&self) -> String {
         if let EditKind::Dependency(name, versions) = &self.kind {
             let place = self.shown().map(|_| format!(" ({})", self.place())).unwrap_or_default();
@@ -49,7 +47,6 @@ impl Edit {
 
 impl Cause {
     /// The edit that explains the growth, in a few sentences; `None` where nothing grew.
-    #[must_use]
     pub fn lead(&self) -> Option<String> {
         let Some(lead) = self.leading() else { return self.without_lead() };
         let edit = &self.edits[lead.edit];
@@ -178,7 +175,6 @@ impl Cause {
     }
 
     /// A part of the growth in percent, rounded down.
-    #[must_use]
     pub fn percent(&self, bytes: u64) -> String {
         match u128::from(bytes) * 100 / u128::from(self.grown.max(1)) {
             0 => "below 1 %".to_owned(),

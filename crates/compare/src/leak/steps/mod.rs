@@ -36,7 +36,6 @@ const MOST_LEFT: i128 = 25;
 /// every block of the same stack that was freed: blocks that live for some steps by design do not leak, nor do the last
 /// step's own tensors. A stack leaks if it left blocks behind in nearly every step that counts, or the same after every
 /// N of them, and still does.
-#[must_use]
 pub fn search(profile: &Profile, options: &LeakOptions) -> Search {
     let grouper = profile.grouper();
     let mut devices = Vec::new();

@@ -18,7 +18,6 @@ pub enum BuiltUp {
 }
 
 /// Whether a stack allocates while an object is initialized, or a module is moved or loaded; of rounds that call no module.
-#[must_use]
 pub fn initializes(code: &SnapshotCode<'_>, stack: StackId) -> bool {
     code.python(stack).any(|frame| code.function(frame) == "__init__" || code.file(frame).ends_with(MODULE))
 }
@@ -26,7 +25,6 @@ pub fn initializes(code: &SnapshotCode<'_>, stack: StackId) -> bool {
 impl Steps {
     /// The reason to assume that they build something, if there is one. A round of evaluation calls a model; where calls are not
     /// noted, it is known by a batch that is loaded, or an output that is used, outside of that call.
-    #[must_use]
     pub fn built_up(&self, course: &AllocationCourse, code: &SnapshotCode<'_>) -> Option<BuiltUp> {
         if self.hold_calls(course) {
             return None;

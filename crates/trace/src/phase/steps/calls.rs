@@ -41,13 +41,11 @@ impl CalledModule {
     }
 
     /// The number of its calls that allocate.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.begins.len()
     }
 
     /// Whether its calls are enough for steps.
-    #[must_use]
     pub fn is_called_enough(&self) -> bool {
         self.begins.len() >= FEWEST
     }

@@ -109,13 +109,11 @@ pub struct Steps {
 
 impl Steps {
     /// The step of the event that a moment is just after; `None` before the first.
-    #[must_use]
     pub fn at(&self, position: Position) -> Option<usize> {
         self.steps.partition_point(|step| step.from < position).checked_sub(1)
     }
 
     /// Their beginnings.
-    #[must_use]
     pub fn borders(&self) -> Vec<Position> {
         self.steps.iter().map(|step| step.from).collect()
     }
@@ -146,7 +144,6 @@ pub const FEWEST_CHANGES: usize = 3;
 const LONGEST_REST: usize = 4;
 
 /// Finds the steps of a device; `None` if the requested names do not occur, or there is no history.
-#[must_use]
 pub fn find(
     course: &AllocationCourse,
     marks: &[StepMark],
@@ -228,7 +225,6 @@ fn windows(events: usize, count: u16) -> Option<Steps> {
 
 impl Steps {
     /// Whether its parts may be whole steps. Only equal parts may not be: a single step can be cut into them, too.
-    #[must_use]
     pub fn are_plausible(&self, course: &AllocationCourse, code: &SnapshotCode<'_>) -> bool {
         if self.how != FoundBy::Windows || self.hold_calls(course) {
             return true;
@@ -241,13 +237,11 @@ impl Steps {
     }
 
     /// The stack that allocates most often within calls of modules, and how often, if that is often enough for steps.
-    #[must_use]
     pub fn recurs_in_calls(course: &AllocationCourse, code: &SnapshotCode<'_>) -> Option<(StackId, usize)> {
         Rounds::new(course, code).most_often_in_calls()
     }
 
     /// Whether the steps are only a guess: they have no names, and the recording has no backward pass.
-    #[must_use]
     pub fn are_guessed(&self, course: &AllocationCourse, code: &SnapshotCode<'_>) -> bool {
         !matches!(self.how, FoundBy::Named(_)) && !Rounds::new(course, code).has_backward
     }
@@ -293,7 +287,6 @@ pub struct AllocationCourse {
 
 impl AllocationCourse {
     /// The allocations of a trace, with the outermost calls of modules, where these are known.
-    #[must_use]
     pub fn new(trace: &Trace, calls: Option<&OutermostCalls>) -> Self {
         let lives = trace.lives();
         let mut allocations = Vec::with_capacity(lives.len());

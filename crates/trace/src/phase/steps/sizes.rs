@@ -48,13 +48,11 @@ impl Steps {
 
     /// Whether many sizes grow from step to step, or many shrink: work on one size after another, such as graphs that are
     /// captured.
-    #[must_use]
     pub fn go_through_sizes(&self, course: &AllocationCourse, code: &SnapshotCode<'_>) -> bool {
         self.are_many(course, code, StepSizes::rise) || self.are_many(course, code, StepSizes::fall)
     }
 
     /// Whether many sizes grow from step to step, such as those of batches that are sorted by length.
-    #[must_use]
     pub fn sizes_rise(&self, course: &AllocationCourse, code: &SnapshotCode<'_>) -> bool {
         self.are_many(course, code, StepSizes::rise)
     }
@@ -70,7 +68,6 @@ impl Steps {
 
     /// The first stack that requests more in nearly every step than in the one before, such as attention over a cache that
     /// is filled.
-    #[must_use]
     pub fn growing(&self, course: &AllocationCourse) -> Option<StackId> {
         let sizes = self.sizes(course).into_iter().filter_map(|(stack, sizes)| Some((stack?, sizes)));
         let growing = sizes.filter(|(_, of)| {

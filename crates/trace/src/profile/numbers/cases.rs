@@ -172,7 +172,6 @@ impl Case {
 
 impl Cases {
     /// True if the input does not contain a figure.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }

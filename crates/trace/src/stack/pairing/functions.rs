@@ -55,7 +55,6 @@ type Shift = (usize, Reverse<i64>);
 
 impl ComparedFunctions {
     /// The functions of two snapshots.
-    #[must_use]
     pub fn new(codes: Sides<&SnapshotCode<'_>>) -> Self {
         Self::of(codes.map(|code| code.lines()))
     }

@@ -82,7 +82,6 @@ pub struct Paired {
 
 /// Pairs the groups of two sides; one without a partner is in no pair. `functions` are those of the files that the groups
 /// come from. `ratio` is how similar, from 0 to 1, stacks must be whose keys differ.
-#[must_use]
 pub fn pair(groups: Sides<&[StackGroup<'_>]>, functions: &ComparedFunctions, ratio: f64) -> Paired {
     let mut pairing = Pairing::new(groups, functions);
     pairing.unmoved();

@@ -94,7 +94,6 @@ enum OrderState {
 
 impl Folded {
     /// Folds a sequence of symbols. `None` where more than `most` items would be left.
-    #[must_use]
     pub fn new(symbols: &[u32], most: usize) -> Option<Self> {
         let looped = tandem::fold(symbols, most.saturating_mul(ITEMS_FOR_RULES))?;
         Some(rules::share(looped)).filter(|folded| folded.size() <= most)
@@ -140,7 +139,6 @@ impl Folded {
     }
 
     /// Number of items, those of bodies included.
-    #[must_use]
     pub fn size(&self) -> usize {
         self.sequences.iter().map(Vec::len).sum()
     }
@@ -154,7 +152,6 @@ impl Folded {
 
     /// The number of symbols that it expands to; `None` where 64 bits do not hold it, and in a file that was edited: where it
     /// has other symbols than the first `symbols`, or bodies that would take more time than they have symbols.
-    #[must_use]
     pub fn length(&self, symbols: usize) -> Option<u64> {
         let units = self.sequences.iter().flatten().map(|item| item.unit);
         let are_known =
@@ -175,7 +172,6 @@ impl Folded {
     }
 
     /// The loop that expands to most symbols: where it starts, how long a round is, and how many rounds there are.
-    #[must_use]
     pub fn longest_loop(&self) -> Option<[u64; 3]> {
         let lengths = self.lengths();
         let mut start = 0_u64;
