@@ -241,8 +241,11 @@ fn measured(commit: &str, ending: &str, same: bool) -> String {
 #[test]
 fn facts_of_a_recorder_are_read_with_its_counters() {
     let before = measured("a", "whole", true);
+    // A program that failed after the file was written.
+    let failed = measured("b", "whole", true).replacen('{', "{\"ptmem_exit\": 7, ", 1);
     for (after, code, reason) in [
         (measured("b", "whole", true), 0, ""),
+        (failed, 3, "the after is not a whole run: the program failed: exit status 7"),
         (measured("b", "whole", false), 3, "both sides ran the same code of model"),
         (measured("b", "exception", true), 3, "the after is not a whole run: the program failed"),
     ] {

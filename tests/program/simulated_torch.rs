@@ -636,6 +636,38 @@ fn a_process_that_fails_within_a_program_is_told_by_its_recording() {
     }
 }
 
+/// Python writes the recording before it knows its exit status, and does not keep each exception that ends it.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn the_exit_status_of_each_process_decides_whether_it_failed() {
+    let python = python();
+    let place = TempDir::new().unwrap();
+    let parent = "import subprocess, sys\nprint(subprocess.call([sys.executable, 'child.py']))\n";
+    for (end, status, told) in [
+        ("async def leave():\n    sys.exit(3)\nasyncio.run(leave())", 3, "exit status 3"),
+        ("try:\n    sys.exit(4)\nexcept SystemExit as error:\n    kept = error\n    raise", 4, "exit status 4"),
+        ("raise SystemExit(5)", 5, "exit status 5"),
+        ("atexit._run_exitfuncs()\nos._exit(6)", 6, "exit status 6"),
+        ("raise ValueError('a bad batch')", 1, "ValueError: a bad batch"),
+        ("atexit.register(sys.exit, 3)", 0, ""),
+        ("sys.exit(256)", 0, ""),
+    ] {
+        let child = format!("{TRAIN}\nimport asyncio, atexit, os, sys\ntrain(1)\n{end}\n");
+        fs::write(place.path().join("child.py"), child).unwrap();
+        for name in ["out.pkl", "out.json"] {
+            let recorded = record_script(&python, place.path(), parent, name);
+            let stderr = String::from_utf8_lossy(&recorded.stderr);
+            assert_eq!(String::from_utf8_lossy(&recorded.stdout), format!("{status}\n"), "{stderr}");
+            assert!(recorded.status.success(), "{stderr}");
+            let mut check = Command::new(PTMEM);
+            let output = check.current_dir(place.path()).args(["check", name, "--max", "peak=1GiB"]).output().unwrap();
+            let stdout = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(output.status.code(), Some(if status == 0 { 0 } else { 3 }), "{name} {end}: {stdout}");
+            assert_eq!(stdout.contains(&format!("the program failed: {told}")), status != 0, "{name} {end}: {stdout}");
+        }
+    }
+}
+
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
 fn the_last_line_states_what_may_differ_from_a_real_run() {

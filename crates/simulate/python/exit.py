@@ -1,7 +1,9 @@
-"""How the program ends, where Python itself does not keep it."""
+"""How the program ends: the reason where Python itself does not keep it, and the exit status."""
 
 import functools
+import os
 import sys
+import tempfile
 import threading
 
 
@@ -9,6 +11,8 @@ class Exit:
     """The failure of the exception that ends the program."""
 
     def __init__(self):
+        #: The file for the exit status; None as long as nobody needs it.
+        self.status_file = None
         #: The failure of the call of `sys.exit` that ended the program.
         self.left_by = None
         leave = sys.exit
@@ -28,18 +32,31 @@ class Exit:
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         return error or self.left_by or failure_of(leaving_process())
 
+    def note_status(self, folder):
+        """Has the library write the exit status to a file: it is final only after all that Python runs."""
+        import ctypes
+
+        note = getattr(ctypes.CDLL(None), "ptmem_simulate_note_exit", None)
+        # The folder is gone where the process outlives the command.
+        if note is not None and os.path.isdir(folder):
+            file, self.status_file = tempfile.mkstemp(prefix="exit-", dir=folder)
+            os.close(file)
+            note(os.fsencode(self.status_file))
+
 
 class Passage:
     """Goes with the exception of `sys.exit`: it is dropped below all code of Python only if nothing catches that.
 
-    When `atexit` calls its functions, Python keeps no such exception any more. In a thread, it ends that alone.
+    When `atexit` calls its functions, Python keeps no such exception any more. In a thread, it ends that alone; in
+    those functions, after the end of the main thread, it ends nothing.
     """
 
     def __init__(self, of_program, failure):
         self.of_program, self.failure = of_program, failure
 
     def __del__(self):
-        if threading.get_ident() == threading.main_thread().ident and not has_caller():
+        main = threading.main_thread()
+        if threading.get_ident() == main.ident and main.is_alive() and not has_caller():
             self.of_program.left_by = self.failure
 
     def __reduce__(self):
@@ -68,8 +85,10 @@ def failure_of(error):
     """An error, or what led to a call of `sys.exit`, or its status in words; None without an error or with status 0."""
     if not isinstance(error, SystemExit):
         return error
-    if error.code in (None, 0):
+    # A parent sees the lowest byte.
+    status = error.code & 0xFF if isinstance(error.code, int) else 1
+    if error.code is None or status == 0:
         return None
     if error.__context__ is not None:
         return error.__context__
-    return f"exit status {error.code}" if isinstance(error.code, int) else f"exit status 1: {error.code}"
+    return f"exit status {status}" if isinstance(error.code, int) else f"exit status {status}: {error.code}"

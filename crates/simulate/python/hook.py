@@ -411,6 +411,7 @@ class Recorder:
             return
         if not self.done:
             self.done = True
+            self.exit.note_status(HERE)
             failure = self.exit.failure()
             if not self.dump_out_of_reach(failure):
                 self.dump_at_exit(failure)
@@ -505,6 +506,8 @@ class Recorder:
             return
         note("accounted", str(self.process))
         note("recorded", path)
+        if self.exit.status_file is not None:
+            note("statuses", f"{os.path.basename(self.exit.status_file)} {path}")
 
     def write(self, path, ending, message):
         if self.peaks is not None:

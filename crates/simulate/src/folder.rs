@@ -147,6 +147,15 @@ impl TemporaryFolder {
         self.notes("recorded").into_keys().collect()
     }
 
+    /// The exit status of the process that recorded to a path; `None` if it wrote the recording before its end, was killed or
+    /// has not ended.
+    pub(super) fn status_of(&self, recording: &str) -> Option<u8> {
+        let python = self.path.join("python");
+        let text = fs::read_to_string(python.join("statuses")).ok()?;
+        let last = text.lines().rev().filter_map(|line| line.split_once(' ')).find(|(_, path)| *path == recording);
+        fs::read(python.join(last?.0)).ok()?.first().copied()
+    }
+
     /// Whether the program was ended after the last step to record.
     pub(super) fn was_stopped(&self) -> bool {
         !self.notes("stopped").is_empty()

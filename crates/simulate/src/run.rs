@@ -100,15 +100,14 @@ impl CommandRun<'_> {
         if exit_code == 0 {
             require_hook(&outcome.ledger)?;
         }
-        match record {
-            Some(record) if exit_code == 0 => require_recording(&record, &outcome)?,
+        if let Some(record) = record {
             // Steps that were recorded are whole, whatever comes after them.
-            Some(RecordedSnapshot { steps: None, .. }) => {
-                for path in &outcome.recorded {
-                    add_exit(path, exit_code).with_context(|| format!("{path}: the exit status cannot be added"))?;
-                }
+            if record.steps.is_none() {
+                add_statuses(&folder, &outcome)?;
             }
-            _ => {}
+            if exit_code == 0 {
+                require_recording(&record, &outcome)?;
+            }
         }
         Ok(exit_code)
     }
@@ -168,10 +167,29 @@ fn require_recording(record: &RecordedSnapshot, outcome: &EndedRun<'_>) -> Resul
     Ok(())
 }
 
+/// Adds to each recording the exit status of the process that wrote it, if that failed, or of the command. A command can succeed
+/// although a process that it started failed.
+fn add_statuses(folder: &TemporaryFolder, outcome: &EndedRun<'_>) -> Result<()> {
+    for path in &outcome.recorded {
+        let statuses = [folder.status_of(path).unwrap_or_default(), outcome.exit_code];
+        if let Some(status) = statuses.into_iter().find(|status| *status != 0) {
+            add_exit(path, status).with_context(|| format!("{path}: the exit status cannot be added"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes after the last entry of a file of counters: a line with the closing brace.
+const END_OF_COUNTERS: i64 = "\n}\n".len() as i64;
+
 /// Adds an exit status to a recording: Python writes it before it ends, and does not know its exit status at that
 /// point.
 fn add_exit(path: &str, status: u8) -> io::Result<()> {
     let mut file = File::options().write(true).open(path)?;
+    if path.ends_with(".json") {
+        file.seek(SeekFrom::End(-END_OF_COUNTERS))?;
+        return file.write_all(format!(",\n \"ptmem_exit\": {status}\n}}\n").as_bytes());
+    }
     file.seek(SeekFrom::End(-1))?;
     file.write_all(&another_entry("ptmem_exit", status))
 }

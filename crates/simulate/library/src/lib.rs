@@ -10,6 +10,7 @@
 //! * `code`: what the program's own kernels take of a processor, and their parameters. `kernels`: what launches do to values.
 //! * `operators`: what PyTorch's operators write, which the hook in the child's Python computes.
 //! * `python`: the hook for Python stays first on its path, whatever the program does to `PYTHONPATH`.
+//! * `exit_status`: how a recorded process ends, which its Python does not know when it writes the recording.
 //! * `names`: functions for which success is the whole answer, or that have none; a script writes it.
 //!
 //! Functions are exported under the names of NVIDIA's functions, on purpose: that is the reason for each `no_mangle`.
@@ -34,6 +35,7 @@ mod cupti;
 mod cusparselt;
 mod device;
 mod driver;
+mod exit_status;
 mod fact;
 mod ffi;
 mod handles;

@@ -267,7 +267,7 @@ impl RunFacts {
     }
 
     /// Takes in the exit status of a program whose end said nothing of a failure.
-    pub(super) fn end_with(&mut self, status: u64) {
+    pub fn end_with(&mut self, status: u64) {
         if self.ending.as_ref().is_none_or(|ending| ending.kind == EndingKind::Whole) {
             self.ending = Some(Ending { kind: EndingKind::Exception, message: format!("exit status {status}") });
         }

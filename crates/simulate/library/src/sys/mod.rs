@@ -4,6 +4,7 @@
 //! library of the process that it is loaded into. So a ptmem that is linked with musl can carry it as well.
 
 pub(crate) mod c;
+pub(crate) mod exit;
 #[cfg(not(test))]
 mod heap;
 pub(crate) mod loader;

@@ -112,6 +112,8 @@ struct FigureReader {
     series: IterationSeries,
     /// Objects that have the name of a device and no figures so far.
     devices: Vec<Vec<String>>,
+    /// That of a program which failed after it wrote the file.
+    exit_status: Option<u64>,
     has_figures: bool,
     /// True if the key of a figure has no other meaning: one of PyTorch, of Megatron-LM or of this tool.
     has_own_keys: bool,
@@ -210,6 +212,9 @@ impl FigureReader {
                 Self::numbers(&mut self.cases, &device)?;
             }
         }
+        if let (Some(run), Some(status)) = (&mut self.cases.run, self.exit_status) {
+            run.end_with(status);
+        }
         self.problem.map_or(Ok(self.cases), Err)
     }
 
@@ -217,6 +222,10 @@ impl FigureReader {
         if self.path.is_empty() && key == "ptmem" {
             let run: &RawValue = map.next_value()?;
             self.cases.run = serde_json::from_str(run.get()).ok();
+            return Ok(());
+        }
+        if self.path.is_empty() && key == "ptmem_exit" {
+            self.exit_status = map.next_value()?;
             return Ok(());
         }
         self.is_document |= self.path.is_empty() && key == "schema";
