@@ -703,6 +703,10 @@ fn what_is_kept_once_in_several_steps_is_found() {
     assert_eq!((leak.bytes, verdict(&search)), (7 * 64 * 1024, Verdict::Regression));
     // The 22 steps that count are seven periods and a part.
     assert_eq!((leak.bytes_per_step, leak.blocks_per_step()), (64 * 1024 / 3, "0.3".to_owned()));
+    // The share that is asked for does not change the rate.
+    let third = LeakOptions { min_share: Some(0.3), ..LeakOptions::default() };
+    let found = kept(&runs, |_| 64 * 1024).search(&third);
+    assert_eq!(only_device(&found).leaks[0].bytes_per_step, 64 * 1024 / 3);
     // Neither is one of them left out, nor are they of different sizes, nor do they stop.
     for other in [
         kept(&[0, 3, 6, 12, 15, 18, 21], |_| 64 * 1024),

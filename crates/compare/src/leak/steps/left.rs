@@ -295,7 +295,8 @@ impl<'l> LeftMemory<'l> {
         let goes_on = steps.last().is_some_and(|(step, _)| step + 2 >= until);
         let is_steady = goes_on && options.is_steady(steps.len(), count);
         // The steps before the first period and after the last one may be any part of another.
-        let span = if is_steady { count } else { steps.len() * period(&steps, judged.from..until)? };
+        let whole = period(&steps, judged.from..until).map(|period| steps.len() * period);
+        let span = whole.or(is_steady.then_some(count))?;
         if held.bytes < options.min_growth.unwrap_or(1) {
             return None;
         }
