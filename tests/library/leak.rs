@@ -381,9 +381,9 @@ fn too_few_steps_are_inconclusive() {
     assert_eq!(verdict(&found), Verdict::Inconclusive);
 }
 
-/// A program of three steps that keep these numbers of bytes.
-fn keeping(each: [u64; 3]) -> Profile {
-    let program = steps(3, |program, step| match each[step] {
+/// A program of steps that keep these numbers of bytes.
+fn keeping(each: &[u64]) -> Profile {
+    let program = steps(each.len(), |program, step| match each[step] {
         0 => {}
         bytes => program.alloc(format!("kept {step}"), "train:30", bytes),
     });
@@ -412,10 +412,21 @@ fn steps_that_leave_more_behind_than_before_are_told() {
         ([0; 3], [512, 0, 0], vec![]),
         ([0; 3], [512, 1024, 512], vec![]),
     ] {
-        let diff = diff::compare(keeping(before), keeping(after), DiffOptions::default());
+        let diff = diff::compare(keeping(&before), keeping(&after), DiffOptions::default());
         let told = diff.diagnostics.iter().filter(|found| found.code == Code::StepsLeaveMore);
         let told: Vec<String> = told.map(|found| found.message.clone()).collect();
         assert_eq!(told, expected, "{before:?} {after:?}");
+    }
+    // What the first step leaves behind may show only when the second one replaces other memory.
+    for (after, expected) in [
+        (&[0, 512, 512, 512], "each of the last 2 of 3 steps of the after leaves 512 B"),
+        (&[0, 512, 0, 512], ""),
+        (&[0, 0, 512, 512], ""),
+    ] {
+        let diff = diff::compare(keeping(&[0; 4]), keeping(after), DiffOptions::default());
+        let told = diff.diagnostics.iter().find(|found| found.code == Code::StepsLeaveMore);
+        let told = told.map(|found| found.message.clone()).unwrap_or_default();
+        assert!(told.starts_with(expected) && told.is_empty() == expected.is_empty(), "{after:?}: {told}");
     }
 }
 

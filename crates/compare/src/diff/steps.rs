@@ -12,8 +12,9 @@ use super::differences::devices;
 use ptmem_trace::profile::Metric;
 use ptmem_trace::trace::Class;
 
-/// Reports a device on which every step gained the same more than before. Other growth, as that of a program whose inputs differ
-/// in size, says nothing about the next steps.
+/// Reports a device on which every step gained the same more than before, or every step after some that gained as much as before:
+/// what a step leaves behind may show only when later ones replace other memory. Other growth, as that of a program whose inputs
+/// differ in size, says nothing about the next steps.
 pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff) -> Option<Diagnostic> {
     device.metric(Metric::End).gained().filter(|gained| *gained > 0)?;
     let devices = devices(profiles, device.index).both()?;
@@ -27,14 +28,16 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff) -> Option<Dia
         .zip(&gains.before)
         .map(|(after, before)| [after[0] - before[0], after[1] - before[1]])
         .collect();
+    let grew = &more[more.iter().position(|step| *step != [0; 2])?..];
     // By how much a block exceeds its request may differ from step to step, and many requests may share a size of blocks.
     let figure = [0, 1].into_iter().find(|&figure| {
-        more.len() > 1 && more.iter().all(|step| step[figure] == more[0][figure] && step[figure] > 0)
+        grew.len() > 1 && grew.iter().all(|step| step[figure] == grew[0][figure] && step[figure] > 0)
     })?;
-    let each = u64::try_from(more[0][figure]).ok().filter(|_| more.iter().all(|step| step[0] > 0))?;
+    let each = u64::try_from(grew[0][figure]).ok().filter(|_| grew.iter().all(|step| step[0] > 0))?;
+    let steps = count(more.len() as u64, "step", "steps");
+    let which = if grew.len() == more.len() { steps } else { format!("the last {} of {steps}", grew.len()) };
     let message = format!(
-        "each of {} of the after leaves {} more behind than that of the before: a leak, if more steps go on like this",
-        count(more.len() as u64, "step", "steps"),
+        "each of {which} of the after leaves {} more behind than that of the before: a leak, if more steps go on like this",
         Size(each)
     );
     Some(Diagnostic::new(Code::StepsLeaveMore, device.id(), message))
