@@ -269,6 +269,6 @@ fn search_series(
         return Ok(None);
     }
     let mut search = leak::over(series.profiles, &series.skipped, options);
-    search.diagnostics.extend(series.sorted);
+    search.diagnostics.extend(series.remarks);
     Ok(Some(search))
 }

@@ -25,8 +25,8 @@ pub(crate) struct Series {
     pub(crate) profiles: Vec<Profile>,
     /// Files that could not be read or compared, with the reason.
     pub(crate) skipped: Vec<(String, String)>,
-    /// The remark on files that were given in another order.
-    pub(crate) sorted: Option<Diagnostic>,
+    /// Remarks on files that were given in another order, and on those that may be of ranks.
+    pub(crate) remarks: Vec<Diagnostic>,
     /// True if they are no series: their order is not known, nor needed.
     pub(crate) are_of_ranks: bool,
 }
@@ -77,10 +77,15 @@ pub(crate) fn read(
     if purpose != Purpose::Figures {
         skipped.extend(take_figures_among_snapshots(&mut members));
     }
-    let are_of_ranks = purpose == Purpose::StacksUnlessOfRanks && are_of_ranks(&members);
-    let sorted = if are_of_ranks { None } else { sort(&mut members, order)? };
+    let kind = if purpose == Purpose::StacksUnlessOfRanks { kind(&members) } else { MembersKind::Series };
+    let are_of_ranks = kind == MembersKind::Ranks;
+    let mut remarks = Vec::new();
+    if !are_of_ranks {
+        remarks.extend(sort(&mut members, order)?);
+        remarks.extend((kind == MembersKind::Unclear).then(series_assumed));
+    }
     let profiles = members.into_iter().map(|member| member.profile).collect();
-    Ok(Series { profiles, skipped, sorted, are_of_ranks })
+    Ok(Series { profiles, skipped, remarks, are_of_ranks })
 }
 
 /// Takes the figures that nobody named, unless they are most of a series: with one file of figures, only totals could be compared.
@@ -109,23 +114,46 @@ pub(crate) fn is_in_order(files: &[FoundFile], order: Option<SeriesOrder>) -> bo
 /// Ranks end their last step together: within this part of the shortest of their recordings. Needed for `leak-series`.
 const ENDS_TOGETHER: u64 = 10;
 
-/// True if recordings are of the ranks of a job, and not a series: their recorders state different ranks, or, where those state
-/// nothing, they end together, and began at least twice as far apart. Later snapshots of one process, with its whole history,
-/// begin at the same time and end later; where its history is cut, both move on alike.
-fn are_of_ranks(members: &[SeriesMember]) -> bool {
+/// The subject of recordings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MembersKind {
+    /// The ranks of a job.
+    Ranks,
+    /// One process after the other, or one process at several moments.
+    Series,
+    /// Either of them.
+    Unclear,
+}
+
+/// Recordings are of the ranks of a job if their recorders state different ranks, or, where those state nothing, if they end
+/// together, and began at least twice as far apart. Later snapshots of one process, with its whole history, begin at the same
+/// moment and end later; where its history is cut, both move on alike, as those of ranks may.
+fn kind(members: &[SeriesMember]) -> MembersKind {
     let profiles = members.iter().map(|member| &member.profile);
     let stated: Option<BTreeSet<u64>> =
         profiles.clone().map(|profile| profile.run.as_ref()?.rank.map(|[rank, _]| rank)).collect();
     if let Some(ranks) = stated {
-        return ranks.len() > 1;
+        return if ranks.len() > 1 { MembersKind::Ranks } else { MembersKind::Series };
     }
     let ends: Option<Vec<i64>> = members.iter().map(SeriesMember::time).collect();
     let durations: Option<Vec<u64>> = profiles.map(duration).collect();
-    let (Some(ends), Some(durations)) = (ends, durations) else { return false };
-    let Some(&shortest) = durations.iter().min() else { return false };
+    let (Some(ends), Some(durations)) = (ends, durations) else { return MembersKind::Series };
+    let Some(&shortest) = durations.iter().min() else { return MembersKind::Series };
     let begins = ends.iter().zip(&durations).map(|(&end, &duration)| end.saturating_sub_unsigned(duration));
     let [begin_apart, end_apart] = [begins.collect::<Vec<_>>(), ends].map(|times| spread(&times));
-    members.len() > 1 && end_apart < shortest / ENDS_TOGETHER && begin_apart / 2 >= end_apart
+    match begin_apart {
+        _ if members.len() < 2 || end_apart >= shortest / ENDS_TOGETHER => MembersKind::Series,
+        apart if apart / 2 >= end_apart => MembersKind::Ranks,
+        0 => MembersKind::Series,
+        _ => MembersKind::Unclear,
+    }
+}
+
+/// The remark on recordings that may be of ranks.
+fn series_assumed() -> Diagnostic {
+    let message = "the snapshots begin and end at nearly the same times: they may be of ranks, but are compared as a series. \
+                   Name those of ranks so (rank0.pkl), or state with --order that they are a series";
+    Diagnostic::new(Code::SeriesAssumed, None, message)
 }
 
 /// The time between the first and the last of some.

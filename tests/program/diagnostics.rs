@@ -450,6 +450,11 @@ fn produce(code: Code) -> Codes {
                 [100, 300].map(|step| format!("{}/leak-series/step-{step}.pkl", fixtures::folder().display()));
             case.codes(&["leak", &last, &first])
         }
+        Code::SeriesAssumed => {
+            fs::create_dir(case.path("ranks")).unwrap();
+            crate::series::write_ranks(&case.path("ranks"));
+            case.codes(&["leak", "ranks"])
+        }
         Code::GrowthTooRecent => {
             case.series(&[4, 4, 4, 4, 4, 8, 12]);
             case.codes(&["leak", "nights"])

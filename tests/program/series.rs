@@ -124,6 +124,40 @@ fn later_snapshots_of_one_process_are_a_series() {
     assert_reads!(judged(verdict(&ptmem(place.path(), &["leak", "."]))) => str!["1: FAIL train (job.py:30) grows 512.00 KiB per snapshot, 5 of 5 times, allowed 0 B per snapshot"]);
 }
 
+/// Two ranks that begin and end at nearly the same times, as later snapshots of one process do whose history is cut.
+pub(crate) fn write_ranks(folder: &Path) {
+    for rank in 0..2 {
+        let mut program = Program::default();
+        program.clock = 20 * rank;
+        for step in 0..12 {
+            program.work();
+            program.alloc(format!("leak {step}"), "train:30", 2048);
+        }
+        fs::write(folder.join(format!("snapshot_{rank}.pickle")), program.snapshot()).unwrap();
+    }
+}
+
+#[test]
+fn what_may_be_of_ranks_is_told() {
+    let place = tempfile::tempdir().unwrap();
+    write_ranks(place.path());
+    let output = ptmem(place.path(), &["leak", "."]);
+    let told = text(&output.stdout);
+    let warning = "warning[series-assumed] the snapshots begin and end at nearly the same times: they may be of ranks, but are \
+                   compared as a series. Name those of ranks so (rank0.pkl), or state with --order that they are a series\n";
+    assert!(told.contains("PASS nothing leaks: no stack grows from snapshot to snapshot\n"), "{told}");
+    assert!(told.contains(warning), "{told}");
+    assert_eq!(ptmem(place.path(), &["leak", ".", "--strict"]).status.code(), Some(3));
+    // They are of one process, as its user says, or of ranks, as their names do.
+    let (code, _, remarks) = searched(place.path(), &[".", "--order", "recorded", "--strict"]);
+    assert_eq!((code, remarks.contains(&"series-assumed".to_owned())), (Some(0), false));
+    for rank in 0..2 {
+        let [from, to] = ["snapshot_", "rank"].map(|name| place.path().join(format!("{name}{rank}.pickle")));
+        fs::rename(from, to).unwrap();
+    }
+    assert_reads!(judged(verdict(&ptmem(place.path(), &["leak", "."]))) => str!["1: FAIL rank 0: train (job.py:30) leaks 2.00 KiB per step, in 10 of 10 steps, allowed 0 B per step; and 1 more rank"]);
+}
+
 #[test]
 fn recorders_state_the_ranks() {
     let verdict_on = |ranks: [[u64; 2]; 2]| {

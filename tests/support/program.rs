@@ -23,7 +23,7 @@ pub struct Program {
     /// Address and size of what is held, with its name and frames.
     pub held: Vec<(String, u64, u64, Value)>,
     next: u64,
-    clock: u64,
+    pub clock: u64,
 }
 
 const UNIT: u64 = 1 << 20;

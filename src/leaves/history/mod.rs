@@ -65,7 +65,7 @@ pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitC
     let allow_oom = config.limits.allow_oom.unwrap_or_default();
     let options = HistoryOptions { min_step: arguments.min_step, device_memory, allow_oom };
     let mut history = History::new(points, &series.profiles, series.skipped, &options);
-    history.diagnostics.extend(series.sorted);
+    history.diagnostics.extend(series.remarks);
     if history.devices.is_empty() {
         bail!("no profile has a device that did anything; expected profiles of recordings");
     }
