@@ -101,6 +101,8 @@ pub(super) struct LateGrowth {
     pub(super) label: String,
     /// Index of the first step that left some behind.
     pub(super) since: usize,
+    /// Number of steps before it, without warm-up, that left some behind.
+    pub(super) grew_before: usize,
     /// Number of steps since then that left blocks behind.
     pub(super) grew: usize,
     /// Number of steps since then.

@@ -35,6 +35,7 @@ impl LeftMemory<'_> {
         (goes_on && bytes >= options.min_growth.unwrap_or(1)).then(|| LateGrowth {
             label: self.label(grouper),
             since,
+            grew_before: at,
             grew: grew.len(),
             steps: until - since,
             bytes,
@@ -60,13 +61,16 @@ impl DeviceLeaks {
         let late = self.late.iter().find(|late| late.is_kept(&held, self.skip))?;
         let noun = self.noun(Mode::Steps);
         let message = format!(
-            "{} leaves blocks behind in {} of {} {noun}s, {} per {noun}, but not steadily in the {since} before: a leak may \
-             have begun, or a cache may be filling. Record more {noun}s, or judge these alone (--skip {since})",
+            "from {} on, {} leaves blocks behind in {} of {} {noun}s, {} per {noun}, before that in {} of {}: a leak may have \
+             begun, or a cache may be filling. Record more {noun}s, or judge only the later ones (--skip {})",
+            self.points[late.since].name,
             late.label,
             late.grew,
             late.steps,
             Size(u64::try_from(rounded(late.bytes.into(), late.steps)).unwrap_or_default()),
-            since = late.since,
+            late.grew_before,
+            late.since - self.skip,
+            late.since,
         );
         Some(Diagnostic::new(Code::AllocatedGrows, self.device, message))
     }
@@ -91,7 +95,8 @@ mod tests {
             fragmentation: None,
             active_peak: None,
         });
-        let late = LateGrowth { label: "cache".to_owned(), since: 3, grew: 5, steps: 5, bytes: 40 * MIB };
+        let late =
+            LateGrowth { label: "cache".to_owned(), since: 3, grew_before: 0, grew: 5, steps: 5, bytes: 40 * MIB };
         let leak = Leak { course: Course::new(4, [(0, 1)]), ..Leak::default() };
         let device = DeviceLeaks {
             how: Some(FoundBy::Windows),
