@@ -353,7 +353,7 @@ fn a_good_commit_is_within_absolute_limits() {
     assert_eq!(output.status.code(), Some(2));
     assert_reads!(text(&output.stderr) => str![[r#"
 note: trying [..] "Change 1"
-error: [..] "Change 1": the good end itself exceeds a limit: peak is 280.14 MiB, allowed 10.00 MiB; give an older one, or limits on growth alone
+error: [..] "Change 1": the good end itself exceeds a limit: peak is 280.14 MiB, allowed 10.00 MiB; give an older one, or leave out the absolute limits (max)
 "#]]);
     assert_eq!(history.runs_of(), ["1"]);
     let good = folder().join("before.pkl");

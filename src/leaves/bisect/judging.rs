@@ -82,7 +82,9 @@ pub(super) fn check_good(itself: &Gate, good: &str) -> Result<()> {
     }
     if itself.verdict() == Verdict::Regression {
         let sentence = itself.headline().sentence;
-        bail!("{good}: the good end itself exceeds a limit: {sentence}; give an older one, or limits on growth alone");
+        bail!(
+            "{good}: the good end itself exceeds a limit: {sentence}; give an older one, or leave out the absolute limits (max)"
+        );
     }
     Ok(())
 }
