@@ -1,10 +1,10 @@
 //! The requests of a recording, and the blocks that pin segments, on histories whose answer is known.
 
-#[path = "../../../../tests/support/history.rs"]
-mod history;
 #[path = "../../../../tests/support/pickle.rs"]
 mod pickle;
 mod pools;
+#[path = "../../../../tests/support/history.rs"]
+mod recorded;
 
 use ptmem::device::DeviceId;
 use ptmem::replay::{self, WantedResults};
@@ -13,8 +13,8 @@ use ptmem::stack::{GroupBy, Grouper, Rules};
 
 use super::recording::RepeatError;
 use super::{Earlier, RequestHistory, curve, pinned};
-use history::{A, B, C, MIB, event, file, frames, free, oom, segment};
 use pickle::Value;
+use recorded::{A, B, C, MIB, event, file, frames, free, oom, segment};
 
 fn read(bytes: Vec<u8>) -> Snapshot {
     snapshot::read(&bytes[..]).unwrap()
@@ -88,7 +88,7 @@ fn replaced(by: &str, conf: &str) -> Snapshot {
     let mut events = vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 2 * MIB)];
     events.extend(free(A, 2 * MIB));
     events.extend([Value::Dict(went), event("segment_alloc", B, 32 * MIB), event("alloc", B, 32 * MIB)]);
-    let value = history::snapshot(vec![segment(B, &[(32 * MIB, true)])], events);
+    let value = recorded::snapshot(vec![segment(B, &[(32 * MIB, true)])], events);
     let settings = Value::dict([("PYTORCH_CUDA_ALLOC_CONF", conf.into())]);
     read(pickle::write(&value.with("allocator_settings", settings), pickle::Options::default()))
 }

@@ -6,8 +6,8 @@ use ptmem::snapshot;
 
 use super::super::requests::AllocatorRequest;
 use super::super::{Earlier, RequestHistory};
-use super::history::{A, B, C, KIB, MIB, event, file, free, pool, segment};
 use super::pickle::Value;
+use super::recorded::{A, B, C, KIB, MIB, event, file, free, pool, segment};
 
 fn requests(segments: Vec<Value>, events: Vec<Value>) -> Vec<AllocatorRequest> {
     let snapshot = snapshot::read(&file(segments, events)[..]).unwrap();
