@@ -74,7 +74,7 @@ impl<R: Read> Buffer<R> {
     /// takes a fifth less time to copy a file there.
     fn move_rest(&mut self) {
         let rest = self.end - self.position;
-        let start = self.buffer[rest..].as_ptr().align_offset(LINE).min(LINE);
+        let start = self.buffer[rest..].as_ptr().align_offset(LINE).min(self.buffer.len() - rest);
         self.buffer.copy_within(self.position..self.end, start);
         self.position = start;
         self.end = start + rest;
