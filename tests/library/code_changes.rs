@@ -405,16 +405,44 @@ fn functions_of_both_sides_do_not_exchange_what_they_hold() {
 }
 
 #[test]
+fn a_function_that_was_extracted_or_inlined_may_hold_more_or_less() {
+    let (caller, step) = ("/work/env.py:step:20", "/work/train.py:step:50");
+    let holding = |is_extracted: bool, blocks: u64, bytes: u64| {
+        let mut program = Program::default();
+        for block in 0..blocks {
+            let frames = if is_extracted { vec!["/work/env.py:frames:5", caller, step] } else { vec![caller, step] };
+            program.alloc_under(format!("frames {block}"), &frames, 512 * bytes);
+            program.alloc_under(format!("reward {block}"), &["/work/env.py:step:21", step], 512);
+        }
+        profile::read(&*program.snapshot(), "snapshot", ReadOptions::default()).unwrap()
+    };
+    for (blocks, bytes) in [(4, 900), (4, 1010), (12, 1000)] {
+        let more = 512 * (i128::from(blocks * bytes) - 4 * 1000);
+        for is_inlined in [false, true] {
+            let (before, after) = (holding(is_inlined, 4, 1000), holding(!is_inlined, blocks, bytes));
+            let diff = diff::compare(before, after, DiffOptions::default());
+            // The row of what is extracted may hold the rewards, too.
+            let rewards = 512 * i128::from(blocks - 4);
+            let deltas: Vec<i128> = diff.devices[0].rows.iter().map(Row::delta).filter(|delta| *delta != 0).collect();
+            let is_told = deltas == [more + rewards] || deltas.contains(&more) && deltas.len() == 2;
+            assert!(is_told, "{blocks} of {bytes}, {is_inlined}: {deltas:?}");
+        }
+    }
+}
+
+#[test]
 fn a_new_function_that_holds_something_else_has_its_own_row() {
-    let holding = |frames: &[&str], bytes: u64| {
+    let holding = |frames: &[&str], blocks: u64, bytes: u64| {
         let mut program = Program::default();
         program.alloc_under("first", &["/work/model.py:forward:10", "/work/train.py:step:50"], 512 * 900);
-        program.alloc_under("second", frames, 512 * bytes);
+        for block in 0..blocks {
+            program.alloc_under(format!("{block}"), frames, 512 * bytes);
+        }
         profile::read(&*program.snapshot(), "snapshot", ReadOptions::default()).unwrap()
     };
     let (caller, step) = ("/work/model.py:forward:11", "/work/train.py:step:50");
-    let before = holding(&[caller, step], 1000);
-    let after = holding(&["/work/mask.py:mask:5", caller, step], 600);
+    let before = holding(&[caller, step], 1, 1000);
+    let after = holding(&["/work/mask.py:mask:5", caller, step], 2, 300);
     let diff = diff::compare(before, after, DiffOptions::default());
     let mask = diff.devices[0].rows.iter().find(|row| row.label.starts_with("mask"));
     assert_eq!(mask.map(Row::delta), Some(512 * 600));

@@ -119,6 +119,18 @@ impl UnpairedStack {
     fn kind(&self) -> StackKind {
         (self.member.requested, self.member.at.blocks, self.is_backward)
     }
+
+    /// Its row and what it is there.
+    fn id(&self) -> (usize, ExactStack) {
+        (self.row, self.member.exact())
+    }
+
+    /// Whether it holds as many blocks as another one, or blocks of that size.
+    fn may_be(&self, other: Self) -> bool {
+        let [(old, old_blocks), (new, new_blocks)] =
+            [self.member, other.member].map(|member| (u128::from(member.requested), u128::from(member.at.blocks)));
+        old_blocks == new_blocks || old * new_blocks == new * old_blocks
+    }
 }
 
 /// The stacks of a row that its other side lacks. Those that have an equal there stay, and then as many as the other side has,
@@ -189,22 +201,62 @@ impl<'t> Rows<'t> {
 
     /// The stacks of the before that are in another row of the after, with that row.
     fn moves(&mut self, codes: Sides<&SnapshotCode<'_>>) -> Vec<(ExactStack, usize)> {
-        let mut left = Alike::new();
+        let mut left = Sides::<Vec<UnpairedStack>>::default();
         for (row, ComparedGroups { groups, .. }) in self.all.iter().enumerate().filter(|(_, row)| row.gained != 0) {
             for stacks in self.stacks_of_row(row, *groups, codes) {
-                for (side, left_over) in without_partner(stacks).each() {
-                    for &stack in left_over {
-                        left.entry(stack.kind()).or_default().of_mut(side).push(stack);
-                    }
-                }
+                let Sides { before, after } = without_partner(stacks);
+                left.before.extend(before);
+                left.after.extend(after);
             }
         }
-        left.retain(|_, Sides { before, after }| !before.is_empty() && !after.is_empty());
-        if left.is_empty() {
+        if left.before.is_empty() || left.after.is_empty() {
             return Vec::new();
         }
         let functions = Sides::BOTH.map(|&side| functions(self.stacks.of(side), codes.of(side)));
-        left.into_values().flat_map(|alike| self.pair(&alike, codes, &functions)).collect()
+        let mut alike = Alike::new();
+        for (side, stacks) in left.each() {
+            stacks.iter().for_each(|&stack| alike.entry(stack.kind()).or_default().of_mut(side).push(stack));
+        }
+        let mut moves = Vec::new();
+        for alike in alike.into_values() {
+            moves.extend(self.pair(&alike, codes, &functions));
+        }
+        let taken: HashSet<(usize, ExactStack)> = moves.iter().flatten().map(UnpairedStack::id).collect();
+        let left = left.map(|stacks| stacks.iter().copied().filter(|stack| !taken.contains(&stack.id())).collect());
+        moves.extend(self.pair_extracted(&left, codes, &functions));
+        moves.into_iter().map(|[before, after]| (before.member.exact(), after.row)).collect()
+    }
+
+    /// Pairs stacks where a function was extracted or inlined and holds more or less than before: all other functions are the
+    /// same, and so is the operator, and the number of blocks or the size of each.
+    fn pair_extracted(
+        &mut self,
+        left: &Sides<Vec<UnpairedStack>>,
+        codes: Sides<&SnapshotCode<'_>>,
+        functions: &Sides<HashSet<u64>>,
+    ) -> Vec<[UnpairedStack; 2]> {
+        let mut by_functions = BTreeMap::<_, Sides<Vec<(UnpairedStack, bool)>>>::new();
+        for (side, stacks) in left.each() {
+            let (code, others) = (codes.of(side), functions.of(side.other()));
+            for &stack in stacks {
+                let all = code.plain_names(stack.member.stack);
+                let common: Vec<u64> = all.iter().copied().filter(|name| others.contains(name)).collect();
+                let has_own = common.len() < all.len();
+                let key = (stack.is_backward, code.allocating_operator(stack.member.stack), common);
+                by_functions.entry(key).or_default().of_mut(side).push((stack, has_own));
+            }
+        }
+        let mut moves = Vec::new();
+        for ((.., common), Sides { before, mut after }) in by_functions {
+            after.truncate(MOST_ALIKE);
+            for (old, old_has_own) in before.into_iter().take(MOST_ALIKE).filter(|_| !common.is_empty()) {
+                let partner = after.iter().position(|&(new, new_has_own)| {
+                    old_has_own != new_has_own && old.may_be(new) && self.takes(old.row, new.row, old.member.at)
+                });
+                moves.extend(partner.map(|partner| [old, after.swap_remove(partner).0]));
+            }
+        }
+        moves
     }
 
     /// What a row holds on both sides, by the pass and the operator that allocated.
@@ -230,13 +282,13 @@ impl<'t> Rows<'t> {
     }
 
     /// Pairs stacks of one kind where both rows change less for it: those of one operator first, and those with most frames in
-    /// common. Gives those of the before, with the rows of their partners.
+    /// common.
     fn pair(
         &mut self,
         alike: &Sides<Vec<UnpairedStack>>,
         codes: Sides<&SnapshotCode<'_>>,
         functions: &Sides<HashSet<u64>>,
-    ) -> Vec<(ExactStack, usize)> {
+    ) -> Vec<[UnpairedStack; 2]> {
         let [before, after] = alike.each().map(|(_, left)| &left[..left.len().min(MOST_ALIKE)]);
         let old = before.iter().map(|left| Likeness::new(codes.before, left.member, &functions.after));
         let new: Vec<_> = after.iter().map(|left| Likeness::new(codes.after, left.member, &functions.before)).collect();
@@ -251,7 +303,7 @@ impl<'t> Rows<'t> {
             if !taken.before[i] && !taken.after[j] && self.takes(before[i].row, after[j].row, before[i].member.at) {
                 taken.before[i] = true;
                 taken.after[j] = true;
-                moves.push((before[i].member.exact(), after[j].row));
+                moves.push([before[i], after[j]]);
             }
         }
         moves
