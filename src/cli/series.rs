@@ -152,7 +152,7 @@ fn kind(members: &[SeriesMember]) -> MembersKind {
 /// The remark on recordings that may be of ranks.
 fn series_assumed() -> Diagnostic {
     let message = "the snapshots begin and end at nearly the same times: they may be of ranks, but are compared as a series. \
-                   Name those of ranks so (rank0.pkl), or state with --order that they are a series";
+                   Name those of ranks so (rank0.pkl), or state with --order of `ptmem leak` that they are a series";
     Diagnostic::new(Code::SeriesAssumed, None, message)
 }
 

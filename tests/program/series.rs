@@ -144,7 +144,7 @@ fn what_may_be_of_ranks_is_told() {
     let output = ptmem(place.path(), &["leak", "."]);
     let told = text(&output.stdout);
     let warning = "warning[series-assumed] the snapshots begin and end at nearly the same times: they may be of ranks, but are \
-                   compared as a series. Name those of ranks so (rank0.pkl), or state with --order that they are a series\n";
+                   compared as a series. Name those of ranks so (rank0.pkl), or state with --order of `ptmem leak` that they are a series\n";
     assert!(told.contains("PASS nothing leaks: no stack grows from snapshot to snapshot\n"), "{told}");
     assert!(told.contains(warning), "{told}");
     assert_eq!(ptmem(place.path(), &["leak", ".", "--strict"]).status.code(), Some(3));

@@ -61,9 +61,9 @@ impl DeviceLeaks {
         let late = self.late.iter().find(|late| late.is_kept(&held, self.skip))?;
         let noun = self.noun(Mode::Steps);
         let message = format!(
-            "from {} on, {} leaves blocks behind in {} of {} {noun}s, {} per {noun}, before that in {} of {}: a leak may have \
-             begun, or a cache may be filling. Record more {noun}s, or judge only the later ones (--skip {})",
-            self.points[late.since].name,
+            "after {} {noun}s, {} leaves blocks behind in {} of {} {noun}s, {} per {noun}, before that in {} of {}: a leak \
+             may have begun, or a cache may be filling. Record more {noun}s, or judge only the later ones (--skip {})",
+            late.since,
             late.label,
             late.grew,
             late.steps,

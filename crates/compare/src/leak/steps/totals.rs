@@ -50,58 +50,30 @@ impl DeviceLeaks {
         let gained = held.last()? - held.first()?;
         // Steps are not equal to the byte.
         let matters = gained > held.iter().max()? / 100 || self.explained().is_none() && gained > 0;
+        // Memory that fills and then stays is a cache.
+        let goes_on = held.last() > held.get(held.len() / 2);
+        let is_steady = held.is_sorted() || options.is_steady(rises(&held), held.len() - 1);
         let is_ignored = gained < options.min_growth.unwrap_or_default().into();
-        if !matters || is_ignored || self.sizes_grow {
+        if !matters || is_ignored || !goes_on || !is_steady || self.sizes_grow || falls_back(&held) {
             return None;
         }
-        let since = if grows_throughout(&held) { 0 } else { grows_lately(&held, options)? };
         let step = self.noun(Mode::Steps);
-        let late = if since > 0 { format!(" since {}", self.counted()[since + 1].name) } else { String::new() };
         let explained =
             self.explained().map_or(", but no stack leaks".to_owned(), |explained| format!(" beside {explained}"));
         let message = format!(
-            "allocated bytes grow by {} per {step}{late}{explained}: a buffer may be replaced by a larger \
+            "allocated bytes grow by {} per {step}{explained}: a buffer may be replaced by a larger \
              one each time, or memory may grow in too few {step}s to count. A series of snapshots shows what grows",
-            Size(u64::try_from(rounded(held.last()? - held[since], held.len() - 1 - since)).unwrap_or_default()),
+            Size(u64::try_from(rounded(gained, (held.len() - 1).max(1))).unwrap_or_default()),
         );
         Some(Diagnostic::new(Code::AllocatedGrows, self.device, message))
     }
 }
 
-/// The least that is held at each moment or after it: what does not come back.
-fn lows(held: &[i128]) -> Vec<i128> {
-    let mut lows = held.to_vec();
-    for at in (1..lows.len()).rev() {
-        lows[at - 1] = lows[at - 1].min(lows[at]);
-    }
-    lows
-}
-
-/// True if each half adds more, in whichever steps, than ever comes and goes. Memory that fills and then stays is a cache, and one
-/// that grows within each request is freed after it.
-fn grows_throughout(held: &[i128]) -> bool {
-    let lows = lows(held);
-    let passing = held.iter().zip(&lows).map(|(held, low)| held - low).max().unwrap_or_default();
-    let ends = [lows.first(), lows.get(held.len() / 2), held.last()].map(|bytes| bytes.copied().unwrap_or_default());
-    ends[1] - ends[0] > passing && ends[2] - ends[1] > 2 * passing
-}
-
-/// The moment since which nearly every step holds more, up to the end, and more than was held before, by more than came and went.
-fn grows_lately(held: &[i128], options: &LeakOptions) -> Option<usize> {
-    let last = *held.last()?;
-    let goes_on = rises(&held[held.len().saturating_sub(3)..]) > 0;
-    let lows = lows(held);
-    let mut highest = held[0];
-    let mut passing = 0;
-    for since in (0..held.len().saturating_sub(FEWEST)).filter(|_| goes_on) {
-        highest = highest.max(held[since]);
-        passing = passing.max(highest - held[since]);
-        let exceeds = lows[since + 1] > highest && last - highest > passing;
-        if exceeds && options.is_steady(rises(&held[since..]), held.len() - 1 - since) {
-            return Some(since);
-        }
-    }
-    None
+/// True if what was held falls again and again to where it was, as a cache that grows within each request and is then
+/// freed.
+fn falls_back(held: &[i128]) -> bool {
+    let (earlier, later) = held.split_at(held.len() / 2);
+    earlier.iter().min() >= later.iter().min()
 }
 
 #[cfg(test)]
