@@ -38,6 +38,7 @@ mod recorded;
 mod replay_properties;
 mod replay_settings;
 mod saved_profiles;
+mod several_limits;
 mod snapshot_input;
 mod trace;
 mod training;

@@ -1,9 +1,11 @@
 //! Growth that was agreed to: how much, of what, why, and until when.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, UNIX_EPOCH};
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::pattern::{Pattern, Selector};
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{DeviceDiff, Row};
@@ -11,7 +13,7 @@ use ptmem_compare::patch::Edit;
 use ptmem_trace::profile::Metric;
 
 use super::row_names::RowNames;
-use super::{Check, LimitKind, Outcome, PassedBy, Target};
+use super::{Check, Level, LimitKind, Outcome, PassedBy, Target};
 
 /// A day in UTC, as the number of days since the first of January 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -69,7 +71,32 @@ pub struct Accepted {
     pub expires: Day,
 }
 
-/// Accepted growth and how much of it one device has used up.
+/// Bytes of agreements that stacks have used up. All limits of one kind and level on a device share them.
+#[derive(Debug, Default)]
+pub(super) struct SpentBytes(HashMap<(Option<DeviceId>, LimitKind, Level), Vec<Spent>>);
+
+/// Bytes of one agreement that stacks have used up.
+#[derive(Debug, Clone, Default)]
+struct Spent {
+    total: u64,
+    /// The bytes of each stack by its key: several limits may be about one stack, whose growth is covered once.
+    by_stack: HashMap<String, u64>,
+}
+
+impl Spent {
+    /// The bytes that all other stacks have used up.
+    fn by_others(&self, key: &str) -> u64 {
+        self.total - self.by_stack.get(key).copied().unwrap_or(0)
+    }
+
+    fn spend(&mut self, key: &str, bytes: u64) {
+        let own = self.by_stack.entry(key.to_owned()).or_default();
+        self.total += bytes.saturating_sub(*own);
+        *own = bytes.max(*own);
+    }
+}
+
+/// Accepted growth of one device.
 #[derive(Debug)]
 pub(super) struct Budget<'a> {
     accepted: &'a [Accepted],
@@ -77,7 +104,6 @@ pub(super) struct Budget<'a> {
     stacks: Vec<Vec<Selector<'a>>>,
     names: RowNames<'a>,
     device: &'a DeviceDiff,
-    left: Vec<u64>,
     today: Day,
 }
 
@@ -90,17 +116,19 @@ impl<'a> Budget<'a> {
                 of_stacks.filter(|subject| subject.concerns(device.id())).filter_map(|of| of.pattern.as_ref());
             patterns.map(|pattern| names.selector(device, pattern)).collect()
         });
-        let left = accepted.iter().map(|accepted| accepted.bytes).collect();
-        Self { accepted, stacks: stacks.collect(), names, device, left, today }
+        Self { accepted, stacks: stacks.collect(), names, device, today }
     }
 
-    /// Accepts the growth of a stack, as far as there is something left.
-    pub(super) fn accept_stack(&mut self, check: &mut Check, row: &Row) {
+    /// Accepts the growth of a stack, as far as other stacks leave something.
+    pub(super) fn accept_stack(&self, check: &mut Check, row: &Row, spent: &mut SpentBytes) {
         let edit = row.edit.filter(|_| !check.is_improvement()).and_then(|edit| self.device.edit(edit));
-        let is_through = |at: usize| is_through(&self.accepted[at], edit);
-        let stacks = self.stacks.iter().zip(&self.left).enumerate();
-        let offers =
-            stacks.map(|(at, (stacks, &left))| if self.covers(stacks, row) || is_through(at) { left } else { 0 });
+        let spent = spent.0.entry((check.device, check.kind(), check.limit.level)).or_default();
+        spent.resize_with(self.accepted.len(), Spent::default);
+        let agreements = self.accepted.iter().zip(&self.stacks).zip(&*spent);
+        let offers = agreements.map(|((accepted, stacks), spent)| {
+            let is_about = self.covers(stacks, row) || is_through(accepted, edit);
+            if is_about { accepted.bytes.saturating_sub(spent.by_others(&row.key)) } else { 0 }
+        });
         let offers: Vec<u64> = offers.collect();
         let excess = match check.outcome {
             // Growth that is not known is at most what the stack holds now.
@@ -109,8 +137,8 @@ impl<'a> Budget<'a> {
         };
         let Some(excess) = excess else { return };
         let used = self.accept_excess(check, excess, &offers);
-        for (left, used) in self.left.iter_mut().zip(used) {
-            *left -= used;
+        for (spent, used) in spent.iter_mut().zip(used).filter(|(_, used)| *used > 0) {
+            spent.spend(&row.key, used);
         }
     }
 

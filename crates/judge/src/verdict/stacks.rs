@@ -139,7 +139,7 @@ impl Judge {
     /// passes.
     fn growth_of_rows(&mut self, gated: &Gated<'_>, check: impl Fn(&Row) -> Option<(Check, Option<i128>)>) {
         let checked = self.checks.len();
-        let mut budget = gated.budget();
+        let budget = gated.budget();
         let scope = gated.scope();
         let mut unchecked = UncheckedRows::default();
         for row in gated.device.rows.iter().filter(|row| row.kind.is_memory()) {
@@ -149,7 +149,7 @@ impl Judge {
             } else if !delta.is_none_or(|delta| gated.is_large(delta)) {
                 unchecked.small = true;
             } else {
-                budget.accept_stack(&mut check, row);
+                budget.accept_stack(&mut check, row, &mut self.spent);
                 self.add(check);
             }
         }

@@ -14,7 +14,7 @@ use super::LimitKind;
 use super::kind::Patterns;
 
 /// Consequence of exceeding a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Level {
     /// A regression.

@@ -1,0 +1,44 @@
+//! Several limits on things of one kind: what they share, which of them applies, and what reports say of the others.
+
+use crate::support::program::Program;
+use ptmem::diff::{self, DiffOptions};
+use ptmem::profile::{self, Profile, ReadOptions};
+use ptmem::verdict::{Accepted, Judgement, Thresholds, judge_diff};
+
+/// A program in which each function holds one block, with its size in KiB.
+fn holding(stacks: &[(&str, u64)]) -> Profile {
+    let mut program = Program::default();
+    stacks.iter().for_each(|(function, kib)| program.alloc(*function, &format!("{function}:7"), 1024 * kib));
+    profile::read(&*program.snapshot(), "snapshot", ReadOptions::default()).unwrap()
+}
+
+/// The verdict on two functions that grow by 100 KiB each, of which an agreement accepts a number of KiB together.
+fn accepting(kib: u64, limits: &[&str], warnings: &[&str]) -> Judgement {
+    let [before, after] = [400, 500].map(|kib| holding(&[("fa", kib), ("fb", kib), ("rest", 900)]));
+    let accepted = Accepted {
+        subjects: ["stack:fa*", "stack:fb*"].map(|subject| subject.parse().unwrap()).to_vec(),
+        through: None,
+        bytes: kib << 10,
+        reason: "agreed".to_owned(),
+        expires: "9999-12-31".parse().unwrap(),
+    };
+    let thresholds = Thresholds { min_delta: 0, accepted: vec![accepted], ..Thresholds::default() };
+    let thresholds = limits.iter().fold(thresholds, |thresholds, limit| thresholds.max_growth(limit).unwrap());
+    let thresholds = warnings.iter().fold(thresholds, |thresholds, limit| thresholds.warn_growth(limit).unwrap());
+    judge_diff(&diff::compare(before, after, DiffOptions::default()), &thresholds)
+}
+
+#[test]
+fn stacks_share_what_is_accepted_whatever_number_of_limits_is_on_them() {
+    let line = |kib: u64, limits: &[&str]| accepting(kib, limits, &[]).headline().to_string();
+    assert_reads!(line(199, &["stack=0"]) => str!["FAIL stack fb (job.py:7) grew 100.00 KiB (+25.0 %), allowed 0 B (99.00 KiB accepted until 9999-12-31: agreed)"]);
+    assert_reads!(line(200, &["stack=0"]) => str!["PASS stack fa (job.py:7) grew 100.00 KiB (+25.0 %), allowed 0 B (100.00 KiB accepted until 9999-12-31: agreed), but peak grew 200.00 KiB (+11.8 %)"]);
+    assert_reads!(line(199, &["stack=0", "stack:fa*=0"]) => str!["FAIL stack fa (job.py:7) grew 100.00 KiB (+25.0 %), allowed 0 B (99.00 KiB accepted until 9999-12-31: agreed)"]);
+    assert_reads!(line(200, &["stack=0", "stack:fa*=0"]) => str!["PASS stack fb (job.py:7) grew 100.00 KiB (+25.0 %), allowed 0 B (100.00 KiB accepted until 9999-12-31: agreed), but peak grew 200.00 KiB (+11.8 %)"]);
+    // The growth of one stack is covered once.
+    assert_reads!(line(199, &["stack:f*=0", "stack:fa*=0"]) => str!["FAIL stack fb (job.py:7) grew 100.00 KiB (+25.0 %), allowed 0 B (99.00 KiB accepted until 9999-12-31: agreed)"]);
+    assert_reads!(line(200, &["stack:f*=0", "stack:fa*=0"]) => str!["PASS stack fa (job.py:7) grew 100.00 KiB (+25.0 %), allowed 0 B (100.00 KiB accepted until 9999-12-31: agreed), but peak grew 200.00 KiB (+11.8 %)"]);
+    // Limits that only warn take nothing from those that fail.
+    let beside_warning = accepting(100, &["stack:fa*=0"], &["stack:fb*=0"]);
+    assert_reads!(beside_warning.headline().to_string() => str!["PASS stack fa (job.py:7) grew 100.00 KiB (+25.0 %), allowed 0 B (100.00 KiB accepted until 9999-12-31: agreed), but peak grew 200.00 KiB (+11.8 %)"]);
+}
