@@ -6,9 +6,9 @@ use std::path::Path;
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 
-use crate::support::history::{A, MIB, event, free, segment, snapshot};
+use crate::support::history::{A, B, MIB, event, free, segment, snapshot};
 use crate::support::pickle::{self, Value};
-use crate::support::tool::{ptmem, text, verdict};
+use crate::support::tool::{judged, ptmem, text, verdict};
 
 /// Facts about a history of three allocations, of which the second is freed, and a block from before.
 fn facts() -> Json {
@@ -27,11 +27,18 @@ fn facts() -> Json {
 
 /// A history whose second allocation has this size.
 fn history(size: u64) -> Value {
+    snapshot(vec![at_dump()], events(size))
+}
+
+fn events(size: u64) -> Vec<Value> {
     let mut events = vec![event("alloc", A, 4 * MIB), event("alloc", A + 4 * MIB, size)];
     events.extend(free(A + 4 * MIB, size));
     events.push(event("alloc", A + 4 * MIB, MIB));
-    let blocks = [(4 * MIB, true), (MIB, true), (11 * MIB, false), (2 * MIB, true)];
-    snapshot(vec![segment(A, &blocks)], events)
+    events
+}
+
+fn at_dump() -> Value {
+    segment(A, &[(4 * MIB, true), (MIB, true), (11 * MIB, false), (2 * MIB, true)])
 }
 
 /// Records it with facts.
@@ -251,4 +258,46 @@ fn a_limit_on_modules_needs_a_recording_with_modules() {
     let (code, line) = verdict_of(folder.path(), &words);
     assert_eq!(code, 3);
     assert!(line.contains("the before has no modules: record with"), "{line}");
+}
+
+/// Records it with an allocation of 3 MiB on a second device, of this module if there is one.
+fn record_on_two(folder: &Path, name: &str, module: Option<&str>) {
+    let mut facts = facts();
+    let on_second = module.map(|module| {
+        json!({
+            "device": 1, "names": ["", module], "purposes": ["", "parameters"], "shapes": ["", ""],
+            "allocations": [[1, 1]], "blocks": [],
+        })
+    });
+    facts["modules"].as_array_mut().unwrap().extend(on_second);
+    let segments = vec![at_dump(), segment(B, &[(3 * MIB, true)]).with("device", 1)];
+    let traces: Vec<Value> = vec![events(6 * MIB).into(), vec![event("alloc", B, 3 * MIB)].into()];
+    let both = snapshot(segments, Vec::new()).with("device_traces", traces);
+    write(folder, name, &both.with("ptmem", facts));
+}
+
+#[test]
+fn a_limit_on_a_module_is_about_all_devices_and_ranks_together() {
+    let folder = recorded();
+    record_on_two(folder.path(), "both.pkl", Some("tail"));
+    record_on_two(folder.path(), "first.pkl", None);
+    let check = |file: &str, limit: &str| judged(verdict_of(folder.path(), &["check", file, "--max", limit]));
+    assert_reads!(check("both.pkl", "module:tail=3MiB") => str!["0: PASS device 0: no module:tail is larger than 3.00 MiB"]);
+    assert_reads!(check("both.pkl", "module:tail=2MiB") => str!["1: FAIL device 1: module tail is 3.00 MiB, allowed 2.00 MiB"]);
+    assert_reads!(check("both.pkl", "module:gone=2MiB") => str!["3: INCONCLUSIVE module:gone: the pattern matches no module; the nearest modules are 'decoder', 'decoder.layers' and 'decoder.layers.*'"]);
+    // A batch alone is of no module.
+    assert_reads!(check("first.pkl", "module:head=2MiB") => str!["0: PASS device 0: no module:head is larger than 2.00 MiB"]);
+    let growth =
+        |limit: &str| judged(verdict_of(folder.path(), &["diff", "first.pkl", "both.pkl", "--max-growth", limit]));
+    assert_reads!(growth("module:*=3MiB") => str!["0: PASS device 0: no module:* grew by more than 3.00 MiB"]);
+    assert_reads!(growth("module:*=2MiB") => str!["1: FAIL device 1: module tail grew 3.00 MiB, allowed 2.00 MiB"]);
+    // Each rank of a pipeline has modules of its own.
+    fs::create_dir(folder.path().join("job")).unwrap();
+    record(folder.path(), "job/rank0.pkl", 6 * MIB);
+    let mut of_last = facts();
+    of_last["modules"][0]["names"] = json!(["", "tail", "tail", "tail", "tail"]);
+    write(folder.path(), "job/rank1.pkl", &history(6 * MIB).with("ptmem", of_last));
+    assert_reads!(check("job", "module:tail=12MiB") => str!["0: PASS all 2 ranks: no module:tail is larger than 12.00 MiB"]);
+    assert_reads!(check("job", "module:tail=11MiB") => str!["1: FAIL rank 1: module tail is 12.00 MiB, allowed 11.00 MiB"]);
+    assert_reads!(check("job", "module:gone=11MiB") => str!["3: INCONCLUSIVE module:gone: the pattern matches no module of any rank"]);
 }

@@ -13,7 +13,7 @@ use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
 use super::doubts::no_history;
 use super::judge::Judge;
 use super::limited::Limited;
-use super::named::{held, names};
+use super::named::held;
 use super::{Check, CheckedRow, Headroom, Level, LimitKind, Maximum, Outcome, Target, Thresholds};
 
 impl Maximum {
@@ -84,7 +84,7 @@ impl Judge {
                 let near = pattern.unmatched("stack", devices.iter().flat_map(|device| labels(device)));
                 self.unmatched(maximum.check(), thresholds, format!("the pattern matches no stack{near}"));
             }
-            self.unmatched_pool(profile, maximum, thresholds);
+            self.unmatched_in_maximum(profile, maximum, thresholds);
         }
         if let Some(headroom) = thresholds.headroom {
             let (devices, missing) = concerned(&LimitKind::Headroom.into(), all);
@@ -172,18 +172,6 @@ impl Judge {
         let lost =
             no_history(device, "snapshot", LimitKind::Pools).or_else(|| limited.lost_part(device, LimitKind::Pools));
         self.maximum_of_held(&held(LimitKind::Pools, limited.profile, device), maximum, check, lost);
-    }
-
-    /// A pattern that matches no private pool on any device checks nothing.
-    fn unmatched_pool(&mut self, profile: &Profile, maximum: &Maximum, thresholds: &Thresholds) {
-        let Some(pattern) = maximum.target.pattern.as_ref().filter(|_| maximum.target.kind == LimitKind::Pools) else {
-            return;
-        };
-        let known = names(LimitKind::Pools, profile);
-        if !profile.is_numbers() && !known.iter().any(|name| maximum.target.selects(name)) {
-            let near = pattern.unmatched("private pool", known.iter().map(String::as_str));
-            self.unmatched(maximum.check(), thresholds, format!("the pattern matches no private pool{near}"));
-        }
     }
 
     /// Compares the reserved peak with the memory that PyTorch's allocator can have of the device.

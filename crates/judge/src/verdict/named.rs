@@ -17,8 +17,11 @@ impl Judge {
     pub(super) fn growth_of_named(&mut self, gated: &Gated<'_>) {
         let kind = gated.growth.target.kind;
         let held = Sides::BOTH.map(|&side| held(kind, gated.diff.profiles.of(side), gated.sides.of(side)));
-        let without = held.each().into_iter().find(|(_, held)| held.is_empty()).filter(|_| kind == LimitKind::Modules);
-        if let Some((side, _)) = without {
+        let profiles = &gated.diff.profiles;
+        let mut sides = held.each().into_iter().filter(|_| kind == LimitKind::Modules);
+        if let Some((side, _)) =
+            sides.find(|(side, held)| held.is_empty() && names(kind, profiles.of(*side)).is_empty())
+        {
             return self.cannot_tell(gated.check(), format!("the {side} has no modules: {HOW_TO_RECORD}"));
         }
         let checked = self.checks.len();
@@ -64,17 +67,27 @@ impl Judge {
         maximum: &Maximum,
         check: Check,
     ) {
-        let Some(pattern) = &maximum.target.pattern else { return };
         let modules = held(LimitKind::Modules, limited.profile, device);
-        if modules.is_empty() {
+        if modules.is_empty() && names(LimitKind::Modules, limited.profile).is_empty() {
             return self.cannot_tell(check, format!("there are no modules: {HOW_TO_RECORD}"));
-        }
-        if !modules.keys().any(|name| pattern.matches(name)) {
-            let near = pattern.unmatched("module", modules.keys().map(String::as_str));
-            return self.cannot_tell(check, format!("the pattern matches no module{near}"));
         }
         let lost = limited.lost_part(device, LimitKind::Modules);
         self.maximum_of_held(&modules, maximum, check, lost);
+    }
+
+    /// A pattern that matches no module or private pool on any device checks nothing. Without any module, each device has a
+    /// check that says so.
+    pub(super) fn unmatched_in_maximum(&mut self, profile: &Profile, maximum: &Maximum, thresholds: &Thresholds) {
+        let kind = maximum.target.kind;
+        let is_named = matches!(kind, LimitKind::Modules | LimitKind::Pools);
+        let pattern = maximum.target.pattern.as_ref().filter(|_| is_named && !profile.is_numbers());
+        let Some(pattern) = pattern else { return };
+        let known = names(kind, profile);
+        let is_told = known.is_empty() && kind == LimitKind::Modules;
+        if !is_told && !known.iter().any(|name| maximum.target.selects(name)) {
+            let near = pattern.unmatched(kind.noun(), known.iter().map(String::as_str));
+            self.unmatched(maximum.check(), thresholds, format!("the pattern matches no {}{near}", kind.noun()));
+        }
     }
 
     /// A check for each name that holds more than the limit, or one that passes where no part is lost.
