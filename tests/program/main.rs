@@ -56,6 +56,7 @@ mod skill;
 mod source;
 mod statements;
 mod stored;
+mod strict;
 mod terminal;
 #[cfg(all(target_os = "linux", feature = "simulate"))]
 mod tool_environment;

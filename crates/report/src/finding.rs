@@ -12,7 +12,7 @@ use ptmem_compare::diff::{self, Destination, DeviceDiff, Diff, RowKind, Sides};
 use ptmem_compare::leak::{DeviceLeaks, LeakMetric};
 use ptmem_compare::patch::Edit;
 use ptmem_compare::tree::CallFrame;
-use ptmem_judge::verdict::{self, Check, Comparison, Job, Judged, Judgement, Level, LimitKind, Member, Outcome, Suite};
+use ptmem_judge::verdict::{self, Check, Comparison, Job, Judged, Judgement, LimitKind, Member, Outcome, Suite};
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{DeviceProfile, Held, Metric, Point, Profile, StackTotal};
 use ptmem_trace::stack::SnapshotCode;
@@ -34,6 +34,8 @@ pub struct ExplainedCheck<'a> {
     /// The devices that it concerns, as reports call them.
     pub(super) device: String,
     pub(super) check: &'a Check,
+    /// Whether it is an error rather than a warning, or nothing.
+    pub(super) is_error: bool,
     /// The check in words.
     pub(super) sentence: String,
     pub(super) explanation: CheckExplanation<'a>,
@@ -58,17 +60,13 @@ impl<'a> ExplainedCheck<'a> {
     fn new(check: &'a Check, judgement: &Judgement, device: Option<String>, explanation: CheckExplanation<'a>) -> Self {
         let sentence = printable(&judgement.sentence(check));
         let device = device.unwrap_or_else(|| "all devices".to_owned());
-        Self { comparison: None, member: None, source: "", device, check, sentence, explanation }
+        let is_error = judgement.is_bad(check);
+        Self { comparison: None, member: None, source: "", device, check, is_error, sentence, explanation }
     }
 
-    /// Whether the gate fails by it, or is inconclusive.
+    /// Whether it does not hold, or may not.
     pub(super) fn is_bad(&self) -> bool {
         self.check.outcome != Outcome::Pass
-    }
-
-    /// Whether it is an error rather than a warning.
-    pub(super) fn is_error(&self) -> bool {
-        self.is_bad() && self.check.limit.level == Level::Fail
     }
 
     /// The sentence behind the name of the comparison.
@@ -143,7 +141,7 @@ pub(super) fn of_profile<'a>(
     options: &RenderOptions,
 ) -> Vec<ExplainedCheck<'a>> {
     let code = profile.code();
-    let findings = judgement.checks.iter().map(|check| {
+    let findings = judgement.all_checks().map(|check| {
         let device = profile.devices.iter().find(|device| Some(device.device) == check.device);
         let name = device.map(|device| device.device.to_string());
         let exceeded = device.filter(|_| check.outcome == Outcome::Exceeded);
@@ -205,7 +203,7 @@ pub(super) fn of_search<'a>(found: &'a verdict::JudgedSearch, options: &RenderOp
     let code = search.code();
     let stacks: HashMap<(DeviceId, &str), Option<StackId>> =
         search.leaks().map(|(device, leak)| ((device.device, leak.key.as_str()), leak.stack)).collect();
-    let findings = judgement.checks.iter().map(|check| {
+    let findings = judgement.all_checks().map(|check| {
         let device = search.devices.iter().find(|device| Some(device.device) == check.device);
         let leak = check.device.zip(check.key());
         let stack = leak.and_then(|leak| stacks.get(&leak).copied().flatten());
@@ -240,7 +238,7 @@ pub(super) fn of_comparison<'a>(
     for device in &diff.devices {
         rows.extend(device.rows.iter().map(|row| ((device.id(), row.key.as_str()), row)));
     }
-    let findings = judgement.checks.iter().map(|check| {
+    let findings = judgement.all_checks().map(|check| {
         let device = diff.devices.iter().find(|device| device.id() == check.device);
         let exceeded = device.filter(|_| check.outcome == Outcome::Exceeded);
         let explanation = exceeded.map(|device| {
@@ -329,7 +327,7 @@ pub(super) fn grew_most<'d>(device: &'d DeviceDiff, after: &SnapshotCode<'_>) ->
 fn of_ranks<T: Judged>(Job { members, ranks }: &Job<T>) -> impl Iterator<Item = ExplainedCheck<'_>> {
     let judgement = &ranks.judgement;
     let source = members.first().map_or("", T::source);
-    judgement.checks.iter().map(move |check| {
+    judgement.all_checks().map(move |check| {
         let finding = ExplainedCheck::new(check, judgement, Some("all ranks".to_owned()), CheckExplanation::default());
         ExplainedCheck { comparison: ranks.name.as_deref(), source, ..finding }
     })

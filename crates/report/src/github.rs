@@ -26,7 +26,7 @@ struct WorkflowCommand {
 pub(super) fn render(report: &dyn Report, options: &RenderOptions) -> String {
     let findings = across_ranks(report, options);
     let (errors, warnings): (Vec<_>, Vec<_>) =
-        findings.iter().filter(|finding| finding.is_bad()).partition(|finding| finding.is_error());
+        findings.iter().filter(|finding| finding.is_bad()).partition(|finding| finding.is_error);
     let mut errors: Vec<WorkflowCommand> = errors.into_iter().map(WorkflowCommand::of_finding).collect();
     // Lines that another one has come last: several figures of one line say less than several lines.
     let mut seen = HashSet::new();

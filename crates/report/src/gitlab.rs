@@ -32,7 +32,7 @@ object! {
         check_name: format!("ptmem/{}", finding.check.kind().name()),
         // GitLab shows only one of the issues that share it.
         fingerprint: fingerprint(&format!("{}\0{repeats}", finding.identity())),
-        severity: if finding.is_error() { "major" } else { "minor" },
+        severity: if finding.is_error { "major" } else { "minor" },
         location: Location(finding),
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn render(report: &dyn Report, options: &RenderOptions) -> String {
 
 /// The number of checks that fail, or that are inconclusive. A warning does not fail the test.
 fn count(cases: &[&ExplainedCheck<'_>], outcome: Outcome) -> usize {
-    cases.iter().filter(|finding| finding.is_error() && finding.check.outcome == outcome).count()
+    cases.iter().filter(|finding| finding.is_error && finding.check.outcome == outcome).count()
 }
 
 fn case(finding: &ExplainedCheck<'_>, suite: &str) -> Markup {
@@ -47,7 +47,7 @@ fn case(finding: &ExplainedCheck<'_>, suite: &str) -> Markup {
         testcase name=(case_name(finding)) classname=(format!("ptmem.{suite}")) {
             @match finding.check.outcome {
                 Outcome::Pass => { system-out { (message) } }
-                _ if !finding.is_error() => { system-err { (text) } }
+                _ if !finding.is_error => { system-err { (text) } }
                 Outcome::Exceeded if finding.check.is_improvement() => {
                     failure type="improvement" message=(message) { (text) }
                 }

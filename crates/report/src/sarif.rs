@@ -76,7 +76,7 @@ object! {
 
 object! {
     RunResult<'a>(finding: &'a ExplainedCheck<'a>, options: &'a RenderOptions) {
-        level: if finding.is_error() { "error" } else { "warning" },
+        level: if finding.is_error { "error" } else { "warning" },
         locations: [one("physicalLocation", location(finding))],
         message: one("text", finding.named_sentence()),
         partialFingerprints: one("ptmem/v1", fingerprint(&finding.identity())),

@@ -145,7 +145,8 @@ fn figure(check: &Check, device: &DeviceDiff) -> Option<Figure> {
         | LimitKind::Leaks
         | LimitKind::OutOfMemory
         | LimitKind::Headroom
-        | LimitKind::Growth => None,
+        | LimitKind::Growth
+        | LimitKind::Trust => None,
     }
 }
 

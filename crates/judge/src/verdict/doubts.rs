@@ -145,7 +145,8 @@ impl Scope<'_> {
             | LimitKind::Leaks
             | LimitKind::OutOfMemory
             | LimitKind::Headroom
-            | LimitKind::Growth => None,
+            | LimitKind::Growth
+            | LimitKind::Trust => None,
         }
     }
 

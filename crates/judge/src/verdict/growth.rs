@@ -251,7 +251,8 @@ impl Judge {
             | LimitKind::Leaks
             | LimitKind::OutOfMemory
             | LimitKind::Headroom
-            | LimitKind::Growth => {}
+            | LimitKind::Growth
+            | LimitKind::Trust => {}
         }
     }
 

@@ -57,6 +57,8 @@ pub struct Judgement {
     pub diagnostics: Vec<Diagnostic>,
     /// Why the verdict is inconclusive although no single check is, with the devices that are concerned.
     pub distrust: Vec<(Code, Option<DeviceId>)>,
+    /// The check that says so. No limit is about it, so it is not among the others.
+    pub untrusted: Option<Check>,
     /// Whether several devices were checked, so that checks should name theirs.
     pub many_devices: bool,
     /// Whether an inconclusive check of a limit that only warns makes the verdict inconclusive, too (`--strict`).
@@ -106,8 +108,19 @@ impl Judgement {
     }
 
     fn bad(&self) -> impl Iterator<Item = &Check> {
-        let deciding = self.checks.iter().filter(|check| check.limit.level == Level::Fail || self.is_strict);
-        deciding.filter(|check| check.standing() >= Standing::Inconclusive)
+        self.checks.iter().filter(|check| self.is_bad(check))
+    }
+
+    /// Whether a check keeps the verdict from being a pass.
+    #[must_use]
+    pub fn is_bad(&self, check: &Check) -> bool {
+        let counts = check.limit.level == Level::Fail || self.is_strict;
+        counts && check.standing() >= Standing::Inconclusive
+    }
+
+    /// Every check, also that of warnings that make the result untrustworthy.
+    pub fn all_checks(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().chain(&self.untrusted)
     }
 
     /// The checks that concern a device: its own, and those of no device where it is the only one.
@@ -164,10 +177,12 @@ impl Judge {
         } else {
             Verdict::Pass
         };
+        let is_untrusted = verdict == Verdict::Inconclusive && !distrust.is_empty();
         Judgement {
             verdict,
             checks: self.checks,
             diagnostics: self.diagnostics,
+            untrusted: is_untrusted.then(|| untrusted(&distrust)),
             distrust,
             many_devices,
             is_strict: strict,
@@ -178,6 +193,16 @@ impl Judge {
             cause: None,
         }
     }
+}
+
+/// The check that is inconclusive by diagnostics that are distrusted.
+fn untrusted(distrust: &[(Code, Option<DeviceId>)]) -> Check {
+    let mut names: Vec<_> = distrust.iter().map(|(code, _)| code.name()).collect();
+    names.dedup();
+    let cause = if names.len() == 1 { "a warning makes" } else { "warnings make" };
+    let reason = format!("{cause} the result untrustworthy ({})", names.join(", "));
+    let check = Check::new(LimitKind::Trust, "no distrusted warning".to_owned(), Level::Fail);
+    Check { reason: Some(reason), ..check }
 }
 
 /// The place of a check among others: memory that ran out first, then failures, the peak and then the largest first;

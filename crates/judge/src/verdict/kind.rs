@@ -181,6 +181,8 @@ kinds! {
     #[default]
     Growth: "growth", Missing, Unlimited, NO_MAXIMUM, NOT_LIMITED, None, Nothing,
         "growth that has no before to be compared with";
+    Trust: "trust", Missing, Unlimited, NO_MAXIMUM, NOT_LIMITED, None, Nothing,
+        "a result that warnings make untrustworthy";
 }
 
 fn row_of_metric(metric: Metric) -> KindRow {

@@ -74,7 +74,8 @@ impl Judge {
                     | LimitKind::Leaks
                     | LimitKind::OutOfMemory
                     | LimitKind::Headroom
-                    | LimitKind::Growth => {}
+                    | LimitKind::Growth
+                    | LimitKind::Trust => {}
                 }
             }
             if let Some(pattern) = maximum

@@ -77,7 +77,8 @@ impl Gated<'_> {
             | LimitKind::Leaks
             | LimitKind::OutOfMemory
             | LimitKind::Headroom
-            | LimitKind::Growth => !before && !after,
+            | LimitKind::Growth
+            | LimitKind::Trust => !before && !after,
         }
     }
 

@@ -91,11 +91,8 @@ impl Judgement {
         let Some(check) = self.decisive() else {
             return self.ungated();
         };
-        if self.verdict == Verdict::Inconclusive && check.outcome != Outcome::Inconclusive {
-            let mut names: Vec<_> = self.distrust.iter().map(|(code, _)| code.name()).collect();
-            names.dedup();
-            let cause = if names.len() == 1 { "a warning makes" } else { "warnings make" };
-            return format!("{cause} the result untrustworthy ({})", names.join(", "));
+        if let Some(untrusted) = self.untrusted.as_ref().filter(|_| check.outcome != Outcome::Inconclusive) {
+            return self.sentence(untrusted);
         }
         let is_warning = check.limit.level == Level::Warn && check.outcome == Outcome::Exceeded;
         let mut line = match check.limit.level {
@@ -154,8 +151,9 @@ impl Judgement {
         let subject = format!("{device}{}", check.subject());
         if check.outcome == Outcome::Inconclusive {
             let reason = check.reason.as_deref().unwrap_or("cannot be compared");
-            // Ranks, or cases, that are missing are named by the reason.
-            return if check.kind() == LimitKind::Ranks { reason.to_owned() } else { format!("{subject}: {reason}") };
+            // Ranks, or cases, that are missing are named by the reason, and so are warnings.
+            let is_named = matches!(check.kind(), LimitKind::Ranks | LimitKind::Trust);
+            return if is_named { reason.to_owned() } else { format!("{subject}: {reason}") };
         }
         if let Some(words) = &check.figures.words {
             // Some words state the limit themselves.
