@@ -82,3 +82,13 @@ fn a_limit_that_only_warns_and_cannot_be_judged_is_an_error() {
 ]
 "#]]);
 }
+
+#[test]
+fn the_verdict_names_a_limit_that_only_warns_and_cannot_be_judged() {
+    let line = |before: &str, after: &str| {
+        let limits = ["--max-growth", "500%", "--warn-growth", "stack:nosuch=0", "--strict", "--config", "none"];
+        judged(verdict(&ptmem(&fixtures::folder(), &[&["diff", before, after], &limits[..]].concat())))
+    };
+    assert_reads!(line("before.pkl", "after.pkl") => str!["3: INCONCLUSIVE stack:nosuch: the pattern matches no stack on either side; the nearest stacks are 'forward (model.py:81) aten::native_layer_norm', 'forward (model.py:55) aten::native_layer_norm' and 'train_step (train.py:26) aten::_log_softmax'"]);
+    assert_reads!(line("ranks-before", "ranks-after") => str!["3: INCONCLUSIVE stack:nosuch: the pattern matches no stack of any rank; the nearest stacks are 'backward: AddmmBackward0 (aten::sum)', 'backward: ReluBackward0 (aten::threshold_backward)' and 'dispatch (model.py:133) aten::new_empty'"]);
+}

@@ -142,7 +142,8 @@ impl Judgement {
     /// The check that explains the verdict: the worst failure, otherwise the first that cannot be decided, the first
     /// that passes because growth was accepted, the growth of the peak, or the first that passed.
     pub fn decisive(&self) -> Option<&Check> {
-        self.checks.iter().find(|check| check.limit.level == Level::Fail).or_else(|| self.checks.first())
+        let mut checks = self.checks.iter();
+        checks.find(|check| check.limit.level == Level::Fail || self.is_bad(check)).or_else(|| self.checks.first())
     }
 }
 

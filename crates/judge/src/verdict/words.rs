@@ -101,6 +101,7 @@ impl Judgement {
             Level::Warn if is_warning => {
                 format!("only warnings were requested: {}", self.sentence(check))
             }
+            Level::Warn if self.is_bad(check) => self.sentence(check),
             Level::Warn => "only warnings were requested".to_owned(),
         };
         if let Some(most) = most.filter(|_| self.verdict == Verdict::Regression) {
