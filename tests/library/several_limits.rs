@@ -42,3 +42,19 @@ fn stacks_share_what_is_accepted_whatever_number_of_limits_is_on_them() {
     let beside_warning = accepting(100, &["stack:fa*=0"], &["stack:fb*=0"]);
     assert_reads!(beside_warning.headline().to_string() => str!["PASS stack fa (job.py:7) grew 100.00 KiB (+25.0 %), allowed 0 B (100.00 KiB accepted until 9999-12-31: agreed), but peak grew 200.00 KiB (+11.8 %)"]);
 }
+
+/// A program with this peak and this end, in KiB.
+fn peaking(peak: u64, end: u64) -> Profile {
+    let mut program = Program::default();
+    program.alloc("kept", "load:3", 1024 * end);
+    program.alloc("freed", "step:7", 1024 * (peak - end));
+    program.free("freed");
+    profile::read(&*program.snapshot(), "snapshot", ReadOptions::default()).unwrap()
+}
+
+#[test]
+fn growth_comes_before_an_improvement() {
+    let diff = diff::compare(peaking(900, 100), peaking(400, 200), DiffOptions::default());
+    let thresholds = Thresholds::default().max_growth("±5%").unwrap().max_growth("end=5%").unwrap();
+    assert_reads!(judge_diff(&diff, &thresholds).headline().to_string() => str!["FAIL end grew 100.00 KiB (+100.0 %), allowed 5 % (largest growth there: load (job.py:3) +100.00 KiB); 1 more check fails"]);
+}

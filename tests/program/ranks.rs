@@ -109,6 +109,16 @@ fn stacks_are_reported_of_as_many_ranks_as_asked_for() {
 }
 
 #[test]
+fn growth_comes_before_an_improvement_that_is_larger() {
+    let folder = job();
+    let [before, after] = ["b/rank0.pkl", "a/rank0.pkl"].map(|path| folder.path().join(path));
+    fs::copy(fixture("ranks-after/snapshot_rank3.pkl"), before).unwrap();
+    fs::copy(fixture("ranks-before/snapshot_rank3.pkl"), after).unwrap();
+    let diff = |limits: &[&str]| judged(verdict(&ptmem(folder.path(), &[&["diff", "b", "a"], limits].concat())));
+    assert_reads!(diff(&["--max-growth", "±20%"]) => str!["1: FAIL rank 3: peak grew 25.25 MiB (+464.8 %), allowed ±20 %, most by dispatch (model.py:133) aten::new_empty (+24.00 MiB); and 3 more ranks"]);
+}
+
+#[test]
 fn a_missing_rank_is_never_a_pass() {
     let folder = job();
     fs::remove_file(folder.path().join("a/rank2.pkl")).unwrap();

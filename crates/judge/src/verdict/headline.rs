@@ -1,6 +1,6 @@
 //! The verdict of several comparisons or snapshots in one line.
 
-use super::{Check, Headline, Judgement, Outcome, PeakChange, Verdict};
+use super::{Headline, Judgement, Outcome, PeakChange, Verdict};
 
 /// A judgement among several, with its name.
 #[derive(Clone, Copy)]
@@ -39,13 +39,15 @@ impl Doubt {
     }
 }
 
-/// By the verdict, then by what it does not tell, then by the bytes of the check that explains it.
+/// By the verdict, then by what it does not tell, then by the bytes of the check that explains it: an improvement is no growth.
 pub(super) fn badness(judgement: &Judgement) -> Badness {
     (judgement.verdict, Doubt::of(judgement), decisive_bytes(judgement))
 }
 
 fn decisive_bytes(judgement: &Judgement) -> i128 {
-    judgement.decisive().and_then(Check::measured).unwrap_or(0)
+    let Some(check) = judgement.decisive() else { return 0 };
+    let measured = check.measured().unwrap_or(0);
+    if check.is_improvement() { -measured } else { measured }
 }
 
 /// One line for parts that come with the worst first, and for judgements of several of them together.

@@ -206,19 +206,20 @@ fn untrusted(distrust: &[(Code, Option<DeviceId>)]) -> Check {
     Check { reason: Some(reason), ..check }
 }
 
-/// The place of a check among others: memory that ran out first, then failures, the peak and then the largest first;
-/// checks that pass keep their order, behind the growth of the peak.
+/// The place of a check among others: memory that ran out first, then failures, the peak and then the largest first, those
+/// by an improvement last; checks that pass keep their order, behind the growth of the peak.
 fn order(check: &Check) -> impl Ord + use<> {
     let is_of_peak = check.kind() == LimitKind::Metric(Metric::Peak);
     let group = match (check.outcome, check.limit.level) {
         (Outcome::Exceeded, Level::Fail) if check.kind() == LimitKind::OutOfMemory => 0,
+        (Outcome::Exceeded, Level::Fail) if check.is_improvement() => 3,
         (Outcome::Exceeded, Level::Fail) if is_of_peak => 1,
         (Outcome::Exceeded, Level::Fail) => 2,
-        (Outcome::Inconclusive, _) => 3,
-        (Outcome::Exceeded, Level::Warn) => 4,
-        (Outcome::Pass, _) if check.is_accepted() => return (5, Reverse(0)),
-        (Outcome::Pass, Level::Fail) if is_of_peak && !check.limit.is_absolute => return (6, Reverse(0)),
-        (Outcome::Pass, _) => return (7, Reverse(0)),
+        (Outcome::Inconclusive, _) => 4,
+        (Outcome::Exceeded, Level::Warn) => 5,
+        (Outcome::Pass, _) if check.is_accepted() => return (6, Reverse(0)),
+        (Outcome::Pass, Level::Fail) if is_of_peak && !check.limit.is_absolute => return (7, Reverse(0)),
+        (Outcome::Pass, _) => return (8, Reverse(0)),
     };
     let bytes = check.measured().or(check.figures.after.map(i128::from)).unwrap_or(0);
     (group, Reverse(bytes))
