@@ -119,6 +119,16 @@ fn growth_comes_before_an_improvement_that_is_larger() {
 }
 
 #[test]
+fn the_verdict_counts_the_warnings_of_all_ranks() {
+    let folder = job();
+    let diff = |limits: &[&str]| judged(verdict(&ptmem(folder.path(), &[&["diff", "b", "a"], limits].concat())));
+    assert_reads!(diff(&["--max-growth", "500%", "--warn-growth", "peak=5%"]) => str!["0: PASS all 4 ranks; most on rank 3: peak grew 25.25 MiB (+464.8 %), allowed 500 %; 4 warnings"]);
+    assert_reads!(diff(&["--max-growth", "500%", "--warn-growth", "imbalance=22MiB"]) => str!["0: PASS all 4 ranks; most on rank 3: peak grew 25.25 MiB (+464.8 %), allowed 500 %; 1 warning"]);
+    assert_reads!(diff(&["--warn-growth", "peak=5%", "--warn-growth", "imbalance=22MiB"]) => str!["0: PASS all 4 ranks; most on rank 3: only warnings were requested: peak grew 25.25 MiB (+464.8 %), allowed 5 %; 4 more warnings"]);
+    assert_reads!(diff(&["--max-growth", "5%", "--warn-growth", "imbalance=22MiB"]) => str!["1: FAIL rank 3: peak grew 25.25 MiB (+464.8 %), allowed 5 %, most by dispatch (model.py:133) aten::new_empty (+24.00 MiB); 1 warning; and 3 more ranks"]);
+}
+
+#[test]
 fn a_missing_rank_is_never_a_pass() {
     let folder = job();
     fs::remove_file(folder.path().join("a/rank2.pkl")).unwrap();

@@ -1,6 +1,6 @@
 //! The verdict of several comparisons or snapshots in one line.
 
-use super::{Headline, Judgement, Outcome, PeakChange, Verdict};
+use super::{Headline, Judgement, Level, Outcome, PeakChange, Verdict};
 
 /// A judgement among several, with its name.
 #[derive(Clone, Copy)]
@@ -12,6 +12,11 @@ pub(super) struct NamedJudgement<'a> {
 impl<'a> NamedJudgement<'a> {
     pub(super) fn new(name: Option<&'a str>, judgement: &'a Judgement) -> Self {
         Self { name, judgement }
+    }
+
+    /// Its line, with the number of warnings in all of several.
+    fn headline(&self, warnings: usize) -> Headline {
+        self.judgement.headline_beside(warnings.saturating_sub(self.judgement.count_exceeded(Level::Warn)))
     }
 }
 
@@ -67,12 +72,14 @@ pub(super) fn headline(parts: &[NamedJudgement<'_>], together: &[NamedJudgement<
             details: Vec::new(),
         };
     };
-    let line = part.judgement.headline();
+    let all = parts.iter().chain(together);
+    let warnings = all.map(|part| part.judgement.count_exceeded(Level::Warn)).sum();
+    let line = part.headline(warnings);
     if of_part.is_some() && parts.len() == 1 && part.name.is_none() {
         return line;
     }
     let sentence = match verdict {
-        Verdict::Pass => pass_of_all(parts, together, part, noun),
+        Verdict::Pass => pass_of_all(parts, together, part, warnings, noun),
         Verdict::Regression | Verdict::Inconclusive => {
             let mut sentence = format!("{}{}", prefix(part), line.sentence);
             sentence.push_str(&others(parts, verdict, of_part.is_some(), noun));
@@ -96,12 +103,13 @@ fn pass_of_all(
     parts: &[NamedJudgement<'_>],
     together: &[NamedJudgement<'_>],
     part: NamedJudgement<'_>,
+    warnings: usize,
     noun: &str,
 ) -> String {
     let count = parts.len();
     let gated_together = together.iter().find(|all| !all.judgement.checks.is_empty());
     if let Some(all) = gated_together.filter(|_| part.judgement.checks.is_empty()) {
-        return format!("all {count} {noun}s: {}", all.judgement.headline().sentence);
+        return format!("all {count} {noun}s: {}", all.headline(warnings).sentence);
     }
     if let Some((part, peak)) = grew_most(parts).filter(|_| count > 1) {
         let but = part.judgement.but_beside();
@@ -110,7 +118,7 @@ fn pass_of_all(
             prefix(part)
         );
     }
-    let sentence = part.judgement.headline().sentence;
+    let sentence = part.headline(warnings).sentence;
     match (Doubt::of(part.judgement), decisive_bytes(part.judgement)) {
         _ if part.judgement.checks.is_empty() => sentence,
         (Doubt::Unlike, _) => format!("{}{sentence}", prefix(part)),

@@ -43,21 +43,28 @@ impl fmt::Display for Headline {
 impl Judgement {
     /// The verdict in one line, with the figure and the limit.
     pub fn headline(&self) -> Headline {
+        self.headline_beside(0)
+    }
+
+    /// The same beside others, in which this number of warnings is.
+    pub(super) fn headline_beside(&self, warnings: usize) -> Headline {
         // Of an inconclusive verdict, the reason is the sentence.
         let is_decided = self.verdict != Verdict::Inconclusive;
         let reason = self.decisive().filter(|check| is_decided && check.limit.level == Level::Fail);
         let reason = reason.and_then(|check| check.reason.as_ref());
         let most = self.most.as_ref();
-        let whole = self.line(true, most);
-        let sentence = if is_decided && !self.fits(&whole) { self.shortened(most) } else { whole };
+        let warnings = warnings + self.count_exceeded(Level::Warn);
+        let whole = self.line(true, most, warnings);
+        let sentence = if is_decided && !self.fits(&whole) { self.shortened(most, warnings) } else { whole };
         let detail = reason.filter(|reason| !sentence.contains(reason.as_str()));
         Headline { verdict: self.verdict, sentence, details: detail.into_iter().chain(&self.cause).cloned().collect() }
     }
 
-    /// The rest of the line of the verdict, with or without the reason of its check, and the stack that grew most.
-    fn line(&self, has_reason: bool, most: Option<&GrownMost>) -> String {
+    /// The rest of the line of the verdict, with or without the reason of its check, the stack that grew most, and the number of
+    /// warnings.
+    fn line(&self, has_reason: bool, most: Option<&GrownMost>, warnings: usize) -> String {
         let unlike = self.unlike.as_ref().map(|unlike| format!("{unlike}; ")).unwrap_or_default();
-        format!("{unlike}{}{}", self.explain(has_reason, most), self.but_beside())
+        format!("{unlike}{}{}", self.explain(has_reason, most, warnings), self.but_beside())
     }
 
     /// Whether a line takes about two lines of a terminal.
@@ -66,10 +73,10 @@ impl Judgement {
     }
 
     /// The line without the reason, and as far as it takes with shorter labels, or without the stack that grew most.
-    fn shortened(&self, most: Option<&GrownMost>) -> String {
-        let most = most.filter(|most| self.fits(&self.line(false, Some(&most.shortened(SHORTEST_LABEL)))));
+    fn shortened(&self, most: Option<&GrownMost>, warnings: usize) -> String {
+        let most = most.filter(|most| self.fits(&self.line(false, Some(&most.shortened(SHORTEST_LABEL)), warnings)));
         let of_check = self.decisive().and_then(Check::label);
-        let mut line = self.line(false, most);
+        let mut line = self.line(false, most, warnings);
         for label in most.iter().map(|most| &*most.label).chain(of_check) {
             let excess = (self.verdict.word().len() + 1 + line.chars().count()).saturating_sub(TWO_LINES);
             if excess > 0 {
@@ -87,7 +94,7 @@ impl Judgement {
     }
 
     /// The figure and the limit that explain the verdict.
-    fn explain(&self, has_reason: bool, most: Option<&GrownMost>) -> String {
+    fn explain(&self, has_reason: bool, most: Option<&GrownMost>, warnings: usize) -> String {
         let Some(check) = self.decisive() else {
             return self.ungated();
         };
@@ -117,7 +124,7 @@ impl Judgement {
             line.push_str(&format!("; {more}"));
         }
         let more = if is_warning { "more " } else { "" };
-        match self.count_exceeded(Level::Warn).saturating_sub(is_warning.into()) {
+        match warnings.saturating_sub(is_warning.into()) {
             0 => {}
             1 => line.push_str(&format!("; 1 {more}warning")),
             warnings => line.push_str(&format!("; {warnings} {more}warnings")),
@@ -134,7 +141,7 @@ impl Judgement {
     }
 
     /// The number of checks of a level beyond their limits.
-    fn count_exceeded(&self, level: Level) -> usize {
+    pub(super) fn count_exceeded(&self, level: Level) -> usize {
         self.checks.iter().filter(|check| check.outcome == Outcome::Exceeded && check.limit.level == level).count()
     }
 
