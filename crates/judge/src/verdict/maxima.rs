@@ -158,14 +158,19 @@ impl Judge {
             return self.maximum_of_modules(limited, device, maximum, check);
         }
         let checked = self.checks.len();
-        for (total, concerned) in device.stacks.iter().zip(limited.concerned(device, maximum)) {
-            if concerned && total.at.bytes > maximum.limit {
+        let mut passed = check.clone();
+        let stacks = device.stacks.iter().zip(limited.concerned(device, maximum));
+        for (total, concerned) in stacks.filter(|(total, _)| total.at.bytes > maximum.limit) {
+            if concerned {
                 let more = limited.lines(total).more;
                 let row = CheckedRow { label: total.label.clone(), more, key: Some(total.key.0.clone()) };
                 self.checks.push(Check { row: Some(row), ..check.clone() }.exceeded_by(total.at.bytes));
+            } else if maximum.target.pattern.is_none() {
+                let words = format!("no other {} is larger than {}", maximum.target.name(), check.limit.text);
+                passed.figures.words = Some(words);
             }
         }
-        self.or_pass(checked, check, limited.lost_part(device, maximum.target.kind));
+        self.or_pass(checked, passed, limited.lost_part(device, maximum.target.kind));
     }
 
     /// A check for the private pools of each name that reserve more than the limit, or one that passes.

@@ -13,7 +13,7 @@ use ptmem_trace::stack::Pass;
 
 use super::growth::{Gated, RAN_OUT};
 use super::judge::Judge;
-use super::{Check, CheckedRow, GrowthLimit, Level, LimitKind, Target, Thresholds};
+use super::{Check, CheckedRow, GrowthLimit, Level, LimitKind, Outcome, Target, Thresholds};
 
 impl<'a> Gated<'a> {
     /// The reason why not all phases are known, if a side has more than are read.
@@ -67,6 +67,25 @@ impl<'a> Gated<'a> {
             None => format!("the phase is missing in the {}", lacking(row.peak)),
             Some(_) => format!("the reserved bytes of the {} are not known", lacking(row.reserved)),
         }
+    }
+
+    /// The outermost phases on both sides that have limits of their own, where the limit is about all others.
+    fn phases_of_others(&self) -> impl Iterator<Item = &'a PhaseRow> {
+        let is_for_all = self.growth.target.pattern.is_none();
+        let rows = self.device.phases.iter().filter(move |row| is_for_all && row.is_outermost && !self.is_about(row));
+        rows.filter(|row| row.peak.both().is_some())
+    }
+
+    /// The check that passes where no phase exceeds the limit. It says whether one does that has a limit of its own.
+    fn phases_pass(&self, reason: Option<String>) -> Check {
+        let mut check = Check { outcome: Outcome::Pass, reason, ..self.check() };
+        if self.phases_of_others().any(|row| self.excess(row) > Some(0)) {
+            let verb = if check.limit.is_two_sided { "changed" } else { "grew" };
+            let reason = check.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+            let words = format!("no other outermost named phase {verb} by more than {}{reason}", self.growth.limit);
+            check.figures.words = Some(words);
+        }
+        check
     }
 
     /// The inner phase beyond the limit that grew most, in words, where the limit is only about outermost ones.
@@ -189,7 +208,12 @@ impl Judge {
             let Check { outcome, reason, row, .. } = nearest;
             let reason = reason.map(|reason| format!("{}: {reason}", row.unwrap_or_default().label));
             let reason = reason.or_else(|| gated.growth_inside());
-            self.checks.push(Check { outcome, reason, ..gated.check() });
+            self.checks.push(match outcome {
+                Outcome::Pass => gated.phases_pass(reason),
+                Outcome::Inconclusive | Outcome::Exceeded => Check { outcome, reason, ..gated.check() },
+            });
+        } else if self.checks.len() == checked && gated.phases_of_others().next().is_some() {
+            self.checks.push(gated.phases_pass(gated.growth_inside()));
         }
     }
 
