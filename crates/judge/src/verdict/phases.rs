@@ -64,8 +64,18 @@ impl<'a> Gated<'a> {
     /// The reason why a figure of a phase cannot be compared.
     fn why_unknown(&self, row: &PhaseRow) -> String {
         match row.peak.both() {
-            None => format!("the phase is missing in the {}", lacking(row.peak)),
+            None => self.why_missing(row),
             Some(_) => format!("the reserved bytes of the {} are not known", lacking(row.reserved)),
+        }
+    }
+
+    /// The reason why a side has no occurrence of a phase to compare.
+    fn why_missing(&self, row: &PhaseRow) -> String {
+        let side = lacking(row.peak);
+        let mut all = self.sides.of(side).phases.all.iter();
+        match all.any(|phase| phase.source == row.source && phase.name == row.name) {
+            true => format!("all its occurrences in the {side} are among the first, which skip-first leaves out"),
+            false => format!("the phase is missing in the {side}"),
         }
     }
 
@@ -194,7 +204,7 @@ impl Judge {
                 None if gated.growth.target.pattern.is_some() => {
                     self.cannot_tell(check.named(&*row.name), gated.why_unknown(row));
                 }
-                None => self.phase_not_compared(&check, row),
+                None => self.phase_not_compared(gated, row),
                 Some(1..) => self.exceeding_phase(gated, check, &occurrences, row),
                 Some(beyond) if nearest.as_ref().is_none_or(|(most, _)| beyond > *most) => {
                     nearest = Some((beyond, check));
@@ -218,11 +228,10 @@ impl Judge {
     }
 
     /// A change may add or remove a part of the program: a diagnostic says so, and the other limits judge it.
-    fn phase_not_compared(&mut self, check: &Check, row: &PhaseRow) {
+    fn phase_not_compared(&mut self, gated: &Gated<'_>, row: &PhaseRow) {
         let name = shorten(&row.name, LONGEST_NAME);
-        let message =
-            format!("the peak inside phase {name} is not compared: it is missing in the {}", lacking(row.peak));
-        let remark = Diagnostic::new(Code::PhaseNotCompared, check.device, message);
+        let message = format!("the peak inside phase {name} is not compared: {}", gated.why_missing(row));
+        let remark = Diagnostic::new(Code::PhaseNotCompared, gated.device.id(), message);
         if !self.diagnostics.contains(&remark) {
             self.diagnostics.push(remark);
         }
