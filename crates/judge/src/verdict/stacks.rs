@@ -17,6 +17,8 @@ struct UncheckedRows {
     others: bool,
     /// Some changed by less than is checked.
     small: bool,
+    /// Some changed only by slack in the blocks of the allocator.
+    slack: bool,
 }
 
 impl<'a> Gated<'a> {
@@ -47,7 +49,8 @@ impl<'a> Gated<'a> {
             let verb = if check.limit.is_two_sided { "changed" } else { "grew" };
             let least = Size(self.thresholds.min_delta);
             let large = if unchecked.small { format!(" and at least {least} (min-delta)") } else { String::new() };
-            check.figures.words = Some(format!("no {other}{of} {verb} by more than {limit}{large}"));
+            let slack = if unchecked.slack { ", except by slack in the blocks of the allocator" } else { "" };
+            check.figures.words = Some(format!("no {other}{of} {verb} by more than {limit}{large}{slack}"));
         }
         check
     }
@@ -93,15 +96,18 @@ impl<'a> Gated<'a> {
         (!self.growth.limit.holds(before, delta)).then_some(check)
     }
 
-    /// The check of a row that may exceed the limit on stacks; `None` where it cannot.
+    /// Whether a row changed by more than the limit on stacks, and not only where the peak is.
+    fn exceeds(&self, row: &Row) -> bool {
+        !self.growth.limit.holds(row.held.before.bytes, row.delta()) && !self.is_held_elsewhere(row)
+    }
+
+    /// The check of a row that may exceed the limit on stacks; `None` where it cannot, also as the program asks for no more.
     fn check_of_row(&self, row: &Row) -> Option<Check> {
-        let limit = &self.growth.limit;
-        let held = row.held.map(|held| held.bytes);
-        if limit.holds(held.before, row.delta()) || self.is_held_elsewhere(row) || row.is_slack() {
+        if !self.exceeds(row) || row.is_slack() {
             return None;
         }
         let mut check = self.check_named(row);
-        check.compare(held.map(|bytes| Some(*bytes)), limit);
+        check.compare(row.held.map(|held| Some(held.bytes)), &self.growth.limit);
         check.outcome = Outcome::Exceeded;
         if row.is_older_than_recording() {
             check.reason = Some(HOW_TO_NAME.to_owned());
@@ -123,12 +129,16 @@ impl Judge {
             let reason = format!("the {side} has no moment '{moment}' to compare stacks at");
             return self.cannot_tell(gated.check(), reason);
         }
-        self.growth_of_rows(gated, |row| Some((gated.check_of_row(row)?, Some(row.delta()))));
+        let scope = gated.scope();
+        let mut rows = gated.device.rows.iter().filter(|row| row.kind.is_memory() && row.is_slack());
+        let slack = rows.any(|row| gated.exceeds(row) && gated.is_large(row.delta()) && scope(row));
+        let unchecked = UncheckedRows { slack, ..UncheckedRows::default() };
+        self.growth_of_rows(gated, unchecked, |row| Some((gated.check_of_row(row)?, Some(row.delta()))));
     }
 
     /// The most that stacks held at any moment: a check for each that exceeds the limit, or one that passes.
     pub(super) fn growth_of_highest(&mut self, gated: &Gated<'_>) {
-        self.growth_of_rows(gated, |row| {
+        self.growth_of_rows(gated, UncheckedRows::default(), |row| {
             let check = gated.check_of_highest(row)?;
             let delta = check.figures.delta;
             Some((check, delta))
@@ -137,11 +147,15 @@ impl Judge {
 
     /// Adds the checks that rows exceed, which come with the change that must be large enough, where it is known; or one that
     /// passes.
-    fn growth_of_rows(&mut self, gated: &Gated<'_>, check: impl Fn(&Row) -> Option<(Check, Option<i128>)>) {
+    fn growth_of_rows(
+        &mut self,
+        gated: &Gated<'_>,
+        mut unchecked: UncheckedRows,
+        check: impl Fn(&Row) -> Option<(Check, Option<i128>)>,
+    ) {
         let checked = self.checks.len();
         let budget = gated.budget();
         let scope = gated.scope();
-        let mut unchecked = UncheckedRows::default();
         for row in gated.device.rows.iter().filter(|row| row.kind.is_memory()) {
             let Some((mut check, delta)) = check(row) else { continue };
             if !scope(row) {
