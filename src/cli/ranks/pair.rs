@@ -114,9 +114,10 @@ pub(crate) struct Pairs<'f> {
 /// Where two files of one side are of the same rank, or no rank is on both sides.
 pub(crate) fn pair<'f>(paths: Sides<&Path>, found: &'f Sides<Vec<FoundFile>>) -> Result<Pairs<'f>> {
     let mut pairs = Pairs::default();
-    // One file on each side is a pair, whatever they are called. The name of a case says what was measured.
+    // One file on each side is a pair, unless they state different ranks. The name of a case says what was measured.
     if let ([before], [after]) = (&found.before[..], &found.after[..])
         && !(before.is_case && after.is_case)
+        && before.rank.zip(after.rank).is_none_or(|(before, after)| before == after)
     {
         let rule = RankRule::of(&[]);
         let is_same = rule.rank(before) == rule.rank(after);
@@ -308,6 +309,9 @@ mod tests {
         );
         assert_eq!(ok(&["a.pkl", "b.pkl"], &["b.pkl", "c.pkl"]), ["b=b.pkl:b.pkl", "-a", "+c"]);
         assert_eq!(ok(&["old_17.pkl"], &["new_18.pkl"]), ["new_18=old_17.pkl:new_18.pkl"], "one on each side");
+        assert_eq!(ok(&["rank0.pkl"], &["after.pkl"]), ["after=rank0.pkl:after.pkl"]);
+        let other = paired(&["rank0.pkl"], &["rank1.pkl"]).unwrap_err();
+        assert!(other.contains("no file of the before belongs to one of the after: a holds rank0.pkl"), "{other}");
     }
 
     #[test]
