@@ -5,9 +5,10 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 
+use crate::support::fixtures;
 use crate::support::history::{A, MIB, event, frames, free, segment, snapshot};
 use crate::support::pickle::{self, Value};
-use crate::support::tool::{ptmem, text, verdict};
+use crate::support::tool::{judged, ptmem, text, verdict};
 
 /// Steps, and the address of the block that each keeps.
 const STEPS: u64 = 12;
@@ -190,4 +191,15 @@ fn what_is_kept_together_is_one_finding_with_a_list() {
     assert_reads!(line => str!["FAIL gelu (train.py:7) and 2 others together leak 2.00 MiB per step, in 10 of 10 steps, allowed 0 B per step"]);
     let junit = text(&ptmem(folder.path(), &["leak", "run.pkl", "--format", "junit"]).stdout);
     assert!(junit.contains("+512.00 KiB") && junit.matches("<failure").count() == 1, "{junit}");
+}
+
+#[test]
+fn a_limit_on_what_cycles_hold_needs_to_know_that() {
+    let line = |limit: &str| {
+        let limits = ["--max-leak", "1GiB", "--max-leak", limit, "--config", "none"];
+        judged(verdict(&ptmem(&fixtures::folder(), &[&["leak", "leak.pkl"], &limits[..]].concat())))
+    };
+    assert_reads!(line("cycles=320KiB") => str!["3: INCONCLUSIVE leak: the recording does not say how much of what leaks reference cycles hold"]);
+    // It leaks no more than that.
+    assert_reads!(line("cycles=321KiB") => str!["0: PASS train_step (train.py:30) aten::sqrt (+1 more line) leaks 320.50 KiB per step, in 10 of 10 steps, allowed 1.00 GiB per step"]);
 }

@@ -136,6 +136,7 @@ pub fn judge_leaks(search: &Search, limits: impl Into<LeakLimits>, strict: bool)
         for metric in LeakMetric::iter() {
             judge.leaks(device, search.mode, metric, *limits.of(metric));
         }
+        judge.cycles_unknown(device, search, limits.cycles);
         judge.no_leaks(device, search, limits.allocated);
     }
     if search.devices.is_empty() {
@@ -188,6 +189,16 @@ impl Judge {
             outcome,
             ..check(Some(device.device), noun, limit)
         }));
+    }
+
+    /// A check that is inconclusive, where reference cycles may hold more of what leaks than a limit allows.
+    fn cycles_unknown(&mut self, device: &DeviceLeaks, search: &Search, limit: Option<u64>) {
+        let leaked: i128 = device.leaks_of(LeakMetric::Allocated).map(|leak| leak.bytes_per_step).sum();
+        let is_more = limit.is_some_and(|limit| leaked > i128::from(limit));
+        if is_more && search.says(device, Code::CyclesUnknown) {
+            let reason = "the recording does not say how much of what leaks reference cycles hold";
+            self.cannot_tell(check(Some(device.device), device.noun(search.mode), limit), reason);
+        }
     }
 
     /// A check that is inconclusive, where it is not clear what grows, or that passes, where nothing leaks.
