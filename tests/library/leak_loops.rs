@@ -255,6 +255,19 @@ fn batches_sorted_by_length_are_no_leak() {
     }
 }
 
+#[test]
+fn sizes_that_grow_within_steps_are_not_said_to_be_there_at_their_end() {
+    let mut program = Program::default();
+    for round in 0..14_u64 {
+        program.mark("START", &format!("ProfilerStep#{round}"));
+        program.alloc_under("x", &["/work/train.py:load:5", MAIN], 512 * (round + 11));
+        program.free("x");
+        program.mark("END", &format!("ProfilerStep#{round}"));
+    }
+    let judgement = judge_leaks(&program.search(&LeakOptions::default()), 0, false);
+    assert_reads!(judgement.headline().to_string() => str!["PASS nothing leaks: no stack leaves blocks behind in 12 steps"]);
+}
+
 /// The verdict on rounds that copy weights, compute with them, and keep a small part, which this function allocates.
 fn quantized_by(place: &str) -> (Verdict, String) {
     let mut program = Program::default();

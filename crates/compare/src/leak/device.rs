@@ -147,7 +147,8 @@ pub struct DeviceLeaks {
     pub failure: Option<FailedRequests>,
     /// The label of the stack whose memory grows most over the steps that count, of those that do not leak.
     pub grows_most: Option<String>,
-    /// True if many sizes grow from step to step, and nothing else does: a step ends with larger tensors of its own.
+    /// True if steps end with more memory as many sizes grow from one to the next, and nothing else does: a step ends with larger
+    /// tensors of its own.
     pub sizes_grow: bool,
     /// The memory of the device, where it is given.
     pub budget: Option<DeviceBudget>,

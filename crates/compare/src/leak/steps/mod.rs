@@ -150,7 +150,11 @@ impl DeviceSteps<'_> {
             Ok(leaks) => {
                 found.grows_most = self.grows_most(&leaks);
                 if !leaks.iter().any(|leak| leak.metric == LeakMetric::Allocated) {
-                    found.sizes_grow = self.steps.sizes_rise(&self.course(), self.grouper.code()) && !self.keeps_more();
+                    let ends = found.totals(|point| point.allocated);
+                    let ends_with_more = ends.is_some_and(|ends| ends.last() > ends.first());
+                    found.sizes_grow = ends_with_more
+                        && self.steps.sizes_rise(&self.course(), self.grouper.code())
+                        && !self.keeps_more();
                 }
                 found.leaks = leaks;
             }
