@@ -1,5 +1,6 @@
 //! The ranks of a distributed job: directories and globs from the command line.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -126,6 +127,18 @@ fn the_verdict_counts_the_warnings_of_all_ranks() {
     assert_reads!(diff(&["--max-growth", "500%", "--warn-growth", "imbalance=22MiB"]) => str!["0: PASS all 4 ranks; most on rank 3: peak grew 25.25 MiB (+464.8 %), allowed 500 %; 1 warning"]);
     assert_reads!(diff(&["--warn-growth", "peak=5%", "--warn-growth", "imbalance=22MiB"]) => str!["0: PASS all 4 ranks; most on rank 3: only warnings were requested: peak grew 25.25 MiB (+464.8 %), allowed 5 %; 4 more warnings"]);
     assert_reads!(diff(&["--max-growth", "5%", "--warn-growth", "imbalance=22MiB"]) => str!["1: FAIL rank 3: peak grew 25.25 MiB (+464.8 %), allowed 5 %, most by dispatch (model.py:133) aten::new_empty (+24.00 MiB); 1 warning; and 3 more ranks"]);
+}
+
+#[test]
+fn results_of_ranks_and_of_levels_have_fingerprints_of_their_own() {
+    let folder = job();
+    let limits = ["--max-growth", "stack=0", "--warn-growth", "stack=0", "--warn-growth", "peak=1%"];
+    let output = ptmem(folder.path(), &[&["diff", "b", "a", "--format", "sarif"], &limits[..]].concat());
+    let sarif: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    let prints = results.iter().map(|result| result["partialFingerprints"]["ptmem/v1"].as_str().unwrap());
+    let prints: BTreeSet<_> = prints.collect();
+    assert_eq!((results.len(), prints.len()), (5, 5));
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn formats_for_machines_have_the_warnings_that_make_a_result_untrustworthy() {
   {
     "description": "GPU memory: a warning makes the result untrustworthy (history-truncated)",
     "check_name": "ptmem/trust",
-    "fingerprint": "5c922d7b75279cff282da43c93a71f60e6c263f6",
+    "fingerprint": "9a66943c4570ae7d613f08ab5ded63d5c18a4191",
     "severity": "major",
     "location": {
       "path": "wrapped.pkl",
@@ -70,7 +70,7 @@ fn a_limit_that_only_warns_and_cannot_be_judged_is_an_error() {
   {
     "description": "GPU memory: stack:nosuch: the pattern matches no stack on either side; the nearest stacks are 'forward (model.py:81) aten::native_layer_norm', 'forward (model.py:55) aten::native_layer_norm' and 'train_step (train.py:26) aten::_log_softmax'",
     "check_name": "ptmem/stack",
-    "fingerprint": "6789ac354a82ca83d55348c331b46e23406fe309",
+    "fingerprint": "0a18cf5f4126e78a31f847a2aae4c1ac8fbb7e30",
     "severity": "major",
     "location": {
       "path": "after.pkl",

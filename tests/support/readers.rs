@@ -362,6 +362,8 @@ pub fn check_sarif(text: &str, json: &Value) {
     let untrusted = results.iter().filter(|result| result["ruleId"] == "trust").count();
     assert_eq!(results.len(), (bad + untrusted).min(5000));
     assert!(json["exit_code"] != 3 || !results.is_empty(), "{text}");
+    let prints = results.iter().map(|result| result["partialFingerprints"]["ptmem/v1"].as_str().unwrap());
+    assert_eq!(prints.collect::<HashSet<_>>().len(), results.len(), "{text}");
     for result in results {
         assert!(rules.contains(&&result["ruleId"]), "{result}");
         assert!(result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].is_string(), "{result}");

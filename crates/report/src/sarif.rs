@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use ptmem_compare::tree::CallFrame;
 use ptmem_judge::verdict::LimitKind;
 
-use super::finding::{CheckExplanation, ExplainedCheck, fingerprint};
+use super::finding::{CheckExplanation, ExplainedCheck, fingerprints};
 use super::merged::across_ranks;
 use super::place::Place;
 use super::run::escaped_path;
@@ -28,22 +28,22 @@ pub(super) fn write(report: &dyn Report, options: &RenderOptions, out: &mut dyn 
     let mut findings = across_ranks(report, options);
     findings.retain(ExplainedCheck::is_bad);
     findings.truncate(MOST_RESULTS);
-    json::write(&Log(&findings, options), out)
+    json::write(&Log(&findings, &fingerprints(findings.iter()), options), out)
 }
 
 object! {
-    Log<'a>(findings: &'a [ExplainedCheck<'a>], options: &'a RenderOptions) {
+    Log<'a>(findings: &'a [ExplainedCheck<'a>], digests: &'a [String], options: &'a RenderOptions) {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        runs: [Run(findings, options)],
+        runs: [Run(findings, digests, options)],
         version: "2.1.0",
     }
 }
 
 object! {
-    Run<'a>(findings: &'a [ExplainedCheck<'a>], options: &'a RenderOptions) {
+    Run<'a>(findings: &'a [ExplainedCheck<'a>], digests: &'a [String], options: &'a RenderOptions) {
         columnKind: "unicodeCodePoints",
         originalUriBaseIds: one(ROOT, one("description", one("text", "The root of the checkout."))),
-        results: list(findings.iter().map(|finding| RunResult(finding, options))),
+        results: list(findings.iter().zip(digests.iter()).map(|(finding, digest)| RunResult(finding, digest, options))),
         tool: one("driver", Driver(findings)),
     }
 }
@@ -75,11 +75,11 @@ object! {
 }
 
 object! {
-    RunResult<'a>(finding: &'a ExplainedCheck<'a>, options: &'a RenderOptions) {
+    RunResult<'a>(finding: &'a ExplainedCheck<'a>, digest: &'a str, options: &'a RenderOptions) {
         level: if finding.is_error { "error" } else { "warning" },
         locations: [one("physicalLocation", location(finding))],
         message: one("text", finding.named_sentence()),
-        partialFingerprints: one("ptmem/v1", fingerprint(&finding.identity())),
+        partialFingerprints: one("ptmem/v1", digest),
         properties: Properties(finding),
         ruleId: finding.check.kind().name(),
         stacks?: finding.explanation.stack.is_some().then_some([Stack(&finding.explanation, options)]),
