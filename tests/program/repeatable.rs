@@ -59,6 +59,23 @@ fn beyond_the_limits_it_is_inconclusive_whichever_side_is_larger() {
     assert_eq!(compared(FAR, same(), &["--max", "10MiB"]).0, 1);
 }
 
+/// A limit that many stacks or phases pass has the figures of none.
+#[test]
+fn limits_on_parts_are_inconclusive_whichever_side_is_larger() {
+    let [few, many] = FAR;
+    for limit in ["stack=5%", "stack:step*=5%", "stack-highest=5%", "phase:forward=5%"] {
+        for batches in [[few, many], [many, few]] {
+            let (code, report) = compared(batches, same(), &["--max-growth", limit]);
+            assert_eq!(code, 3, "{limit}: {report}");
+            assert!(report.contains("both sides ran the same program, and differ by more than"), "{limit}: {report}");
+        }
+    }
+    for limit in ["stack=500%", "stack=20MiB", "stack:forward*=0"] {
+        assert_eq!(compared([many, few], same(), &["--max-growth", limit]).0, 0, "{limit}");
+    }
+    assert_eq!(compared([many, few], same(), &["--max-growth", "stack=0", "--min-delta", "20MiB"]).0, 0);
+}
+
 #[test]
 fn equal_figures_and_programs_that_are_not_known_to_be_the_same_are_told_nothing_of() {
     assert!(!compared([MIB, MIB], same(), &[]).1.contains("not-repeatable"));

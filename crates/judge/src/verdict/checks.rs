@@ -203,6 +203,11 @@ impl Check {
         self.outcome == Outcome::Exceeded || differs
     }
 
+    /// Whether it is about a device: its own, or any where it is about whole ranks.
+    pub(super) fn is_about(&self, device: Option<DeviceId>) -> bool {
+        if self.kind().is_of_ranks() { device.is_some_and(DeviceId::is_device) } else { self.device == device }
+    }
+
     /// Whether memory of a row may be a part of what it is about.
     pub(super) fn may_concern(&self, row: &Row) -> bool {
         !self.is_of_stacks() || self.row.as_ref().is_none_or(|own| own.key.as_ref().is_none_or(|key| *key == row.key))

@@ -1,18 +1,33 @@
 //! Doubts: reasons to trust no check of a kind, whatever the rules found. They come after all rules, in this order.
 
+use ptmem_base::diagnostic::Diagnostic;
 use ptmem_base::units::Size;
-use ptmem_compare::diff::{DeviceDiff, Diff, PhaseRow, Row, Side, Sides};
+use ptmem_compare::diff::{Diff, Side, Sides};
 use ptmem_trace::profile::{DeviceProfile, EndingKind, Profile, SupposedSizes, Unknown};
-use ptmem_trace::replay::HistoryKind;
 
-use super::kind::NeededPart;
-use super::row_names::RowNames;
-use super::{Check, GrowthLimit, LimitKind, Outcome, PassedBy, Thresholds};
+use super::growth::{RAN_OUT, RAN_OUT_OF_ONE};
+use super::limited::lost_part;
+use super::parts::of_many;
+use super::{Check, LimitKind, Outcome, PassedBy, Thresholds};
+
+/// The recordings that checks are about.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum JudgedInput<'a> {
+    /// Both sides of a comparison.
+    Comparison(&'a Diff),
+    /// One snapshot.
+    Snapshot(&'a Profile),
+}
 
 /// A reason to distrust checks of a comparison or of one snapshot.
 pub(super) struct RunDoubt {
     reason: String,
     doubtful: Doubtful,
+}
+
+/// Whether memory ran out on both sides.
+fn ran_out(sides: Sides<&DeviceProfile>) -> bool {
+    sides.before.ran_out_of_memory() && sides.after.ran_out_of_memory()
 }
 
 /// The checks that a doubt makes inconclusive.
@@ -23,26 +38,31 @@ enum Doubtful {
     Growth,
     /// Of growth, unless memory no longer runs out.
     GrowthBesideMended,
-    /// Of growth by more than its limit, in either direction.
-    LargeGrowth,
     /// Those whose outcome could change if a figure is wrong by this number of bytes.
     DecidedBy(u64),
     /// Those that do not fail: a part of a run needs as much as it shows, and perhaps more.
     NotExceeded,
 }
 
-/// Applies all doubts about a comparison: memory of supposed sizes, counters that cannot be, then the runs as a whole.
-pub(super) fn apply_to_diff(diff: &Diff, thresholds: &Thresholds, checks: &mut [Check]) {
-    let Sides { before, after } = &diff.profiles;
-    apply_supposed_sizes(diff, thresholds, checks);
-    apply_impossible(&[(Side::Before, before), (Side::After, after)], checks);
-    apply(of_diff(diff), checks);
-}
-
-/// Applies all doubts about one snapshot under absolute limits.
-pub(super) fn apply_to_profile(profile: &Profile, checks: &mut [Check]) {
-    apply_impossible(&[(Side::After, profile)], checks);
-    apply(of_run(failure(profile)).into_iter().chain(ignores_otherwise(profile, "snapshot", Doubtful::All)), checks);
+/// Applies all doubts about recordings to checks of any kind. A check of several ranks is doubtful for what is of one of them.
+pub(super) fn apply_all(input: JudgedInput<'_>, thresholds: &Thresholds, checks: &mut [Check]) {
+    apply_ran_out(input, thresholds, checks);
+    apply_lost_parts(input, thresholds, checks);
+    match input {
+        JudgedInput::Comparison(diff) => {
+            let Sides { before, after } = &diff.profiles;
+            apply_supposed_sizes(diff, thresholds, checks);
+            apply_impossible(&[(Side::Before, before), (Side::After, after)], checks);
+            apply(same_code(diff), checks);
+            apply_not_repeatable(diff, thresholds, checks);
+            apply(of_sides(diff), checks);
+        }
+        JudgedInput::Snapshot(profile) => {
+            apply_impossible(&[(Side::After, profile)], checks);
+            apply(of_run(failure(profile)), checks);
+            apply(ignores_otherwise(profile, "snapshot", Doubtful::All), checks);
+        }
+    }
 }
 
 /// Makes the checks inconclusive that are doubtful.
@@ -52,14 +72,12 @@ pub(super) fn apply(doubts: impl IntoIterator<Item = RunDoubt>, checks: &mut [Ch
     }
 }
 
-/// The doubts about a comparison: both sides ran the same code, one program differs from run to run, a side is not a whole run, or
-/// phases to ignore are not left out.
-fn of_diff(diff: &Diff) -> impl Iterator<Item = RunDoubt> {
+/// The doubts about a comparison of which a side is not a whole run, or phases to ignore are not left out.
+fn of_sides(diff: &Diff) -> impl Iterator<Item = RunDoubt> {
     let Sides { before, after } = &diff.profiles;
     let ignoring =
         [ignores_otherwise(before, "before", Doubtful::Growth), ignores_otherwise(after, "after", Doubtful::All)];
-    let of_runs = [same_code(diff), not_repeatable(diff), after_is_partial(diff), before_is_partial(diff)];
-    of_runs.into_iter().chain(ignoring).flatten()
+    [after_is_partial(diff), before_is_partial(diff)].into_iter().chain(ignoring).flatten()
 }
 
 /// The doubt about a run under absolute limits, or about a search for leaks.
@@ -76,9 +94,55 @@ fn same_code(diff: &Diff) -> Option<RunDoubt> {
     Some(RunDoubt { reason: diff.same_code()?, doubtful: Doubtful::Growth })
 }
 
-fn not_repeatable(diff: &Diff) -> Option<RunDoubt> {
-    let reason = "both sides ran the same program, and differ by more than the limit allows: seed it, or allow more";
-    diff.is_not_repeatable().then(|| RunDoubt { reason: reason.to_owned(), doubtful: Doubtful::LargeGrowth })
+/// Makes checks inconclusive where runs of one program differ by more than the limit allows, in either direction.
+fn apply_not_repeatable(diff: &Diff, thresholds: &Thresholds, checks: &mut [Check]) {
+    if !diff.is_not_repeatable() {
+        return;
+    }
+    for check in checks {
+        let mut of_many = of_many(check, diff, thresholds).into_iter().flatten();
+        if check.differs_by_more_than_allowed() || of_many.any(|gated| gated.differs_by_more_than_allowed()) {
+            let reason =
+                "both sides ran the same program, and differ by more than the limit allows: seed it, or allow more";
+            RunDoubt { reason: reason.to_owned(), doubtful: Doubtful::Growth }.apply(check);
+        }
+    }
+}
+
+/// Makes checks of a peak inconclusive where memory ran out: on both sides of growth, or on the one that an absolute limit is about.
+fn apply_ran_out(input: JudgedInput<'_>, thresholds: &Thresholds, checks: &mut [Check]) {
+    if thresholds.allow_oom {
+        return;
+    }
+    for check in checks.iter_mut().filter(|check| check.kind().is_at_peak() && check.outcome != Outcome::Inconclusive) {
+        let doubtful = match input {
+            JudgedInput::Comparison(diff) if !check.limit.is_absolute => {
+                let mut sides = diff.devices.iter().filter(|of| check.is_about(of.id())).map(|of| diff.sides_of(of));
+                sides.any(|of| of.both().is_some_and(ran_out)).then_some((RAN_OUT, Doubtful::All))
+            }
+            _ => {
+                let mut devices = input.after().devices.iter().filter(|of| check.is_about(Some(of.device)));
+                devices.any(DeviceProfile::ran_out_of_memory).then_some((RAN_OUT_OF_ONE, Doubtful::NotExceeded))
+            }
+        };
+        if let Some((reason, doubtful)) = doubtful {
+            RunDoubt { reason: reason.to_owned(), doubtful }.apply(check);
+        }
+    }
+}
+
+/// Makes checks of absolute limits inconclusive on figures of which a part of the recording is lost.
+fn apply_lost_parts(input: JudgedInput<'_>, thresholds: &Thresholds, checks: &mut [Check]) {
+    let profile = input.after();
+    let diff = input.diff().filter(|_| !thresholds.allow_partial);
+    for check in checks.iter_mut().filter(|check| check.limit.is_absolute && check.outcome != Outcome::Inconclusive) {
+        let mut devices = profile.devices.iter().filter(|device| check.is_about(Some(device.device)));
+        if let Some(reason) = devices.find_map(|device| lost_part(profile, diff, device, check.kind())) {
+            // What is recorded may be less than the start or the end, or more.
+            let is_least = !matches!(check.kind(), LimitKind::Metric(metric) if !metric.is_peak());
+            RunDoubt { reason, doubtful: if is_least { Doubtful::NotExceeded } else { Doubtful::All } }.apply(check);
+        }
+    }
 }
 
 /// Makes checks inconclusive that rows could decide whose sizes simulated GPUs supposed, not the same ones on both sides.
@@ -90,16 +154,11 @@ fn apply_supposed_sizes(diff: &Diff, thresholds: &Thresholds, checks: &mut [Chec
     }
     let supposed = SupposedSizes::of(&diff.profiles);
     for check in checks {
-        let devices = diff.devices.iter().filter(|device| check.device.is_none_or(|id| device.id() == Some(id)));
-        let limits = thresholds.growth.iter();
-        let mut limits = limits.filter(|limit| limit.target == check.of && limit.level == check.limit.level);
-        // One that passes for many stacks, phases or modules has the figures of none.
-        let of_many = limits.next().filter(|_| check.outcome == Outcome::Pass && check.figures.delta.is_none());
-        let doubt = if let Some(limit) = of_many {
-            let scopes =
-                devices.map(|device| Scope { diff, device, limit, least: thresholds.min_delta, supposed: &supposed });
-            scopes.filter_map(|scope| scope.unknown()).next().map(|unknown| (unknown, Doubtful::All))
+        let doubt = if let Some(mut of_many) = of_many(check, diff, thresholds) {
+            let unknown = of_many.find_map(|gated| gated.could_exceed_by(&supposed));
+            unknown.map(|unknown| (unknown, Doubtful::All))
         } else {
+            let devices = diff.devices.iter().filter(|device| check.device.is_none() || check.is_about(device.id()));
             let rows = devices.flat_map(|device| &device.rows).filter(|row| check.may_concern(row));
             let unknown = supposed.unknown(rows.map(|row| &row.supposed));
             unknown.map(|unknown| (unknown.clone(), Doubtful::DecidedBy(unknown.bytes)))
@@ -115,78 +174,17 @@ fn apply_supposed_sizes(diff: &Diff, thresholds: &Thresholds, checks: &mut [Chec
     }
 }
 
-/// The stacks, phases or other parts of a device that one limit is about.
-struct Scope<'a> {
-    diff: &'a Diff,
-    device: &'a DeviceDiff,
-    limit: &'a GrowthLimit,
-    /// The least change that counts.
-    least: u64,
-    supposed: &'a SupposedSizes<'a>,
-}
-
-impl Scope<'_> {
-    /// Memory of supposed sizes that could carry a part beyond the limit, although all parts stay within it.
-    fn unknown(&self) -> Option<Unknown> {
-        match self.limit.target.kind {
-            LimitKind::Stacks => self.unknown_of_rows(|row| Some(row.held.map(|held| held.bytes))),
-            LimitKind::StackHighest => self.unknown_of_rows(|row| row.highest.both()),
-            LimitKind::Phases => self.unknown_of_phases(|row| row.peak.both()),
-            LimitKind::ReservedInPhases => self.unknown_of_phases(|row| row.of_reserved().reserved.both()),
-            LimitKind::Modules | LimitKind::Pools => self
-                .supposed
-                .unknown(self.device.rows.iter().map(|row| &row.supposed))
-                .filter(|unknown| unknown.bytes >= self.least),
-            LimitKind::Metric(_)
-            | LimitKind::Outside
-            | LimitKind::Serving(_)
-            | LimitKind::Imbalance
-            | LimitKind::Ranks
-            | LimitKind::Leaks
-            | LimitKind::OutOfMemory
-            | LimitKind::Headroom
-            | LimitKind::Growth
-            | LimitKind::Trust => None,
-        }
-    }
-
-    fn unknown_of_rows(&self, figures: impl Fn(&Row) -> Option<Sides<u64>>) -> Option<Unknown> {
-        let names = RowNames::of(self.limit.target.kind, self.diff);
-        let selector = self.limit.target.pattern.as_ref().map(|pattern| names.selector(self.device, pattern));
-        let rows = self.device.rows.iter().filter(|row| row.kind.is_memory());
-        let mut rows = rows.filter(|row| selector.as_ref().is_none_or(|selector| names.is_selected(row, selector)));
-        rows.find_map(|row| {
-            let unknown = self.supposed.unknown(std::iter::once(&row.supposed))?;
-            self.could_exceed(figures(row)?, unknown.bytes).then_some(unknown)
-        })
-    }
-
-    fn unknown_of_phases(&self, figures: impl Fn(&PhaseRow) -> Option<Sides<u64>>) -> Option<Unknown> {
-        let unknown = self.supposed.unknown(self.device.rows.iter().map(|row| &row.supposed))?;
-        let pattern = self.limit.target.pattern.as_ref();
-        let phases = self.device.phases.iter();
-        let phases = phases.filter(|row| pattern.map_or(row.is_outermost, |pattern| pattern.matches(&row.name)));
-        phases.filter_map(figures).any(|figures| self.could_exceed(figures, unknown.bytes)).then_some(unknown)
-    }
-
-    /// Whether a change exceeds the limit if it is wrong by so many bytes.
-    fn could_exceed(&self, figures: Sides<u64>, unknown: u64) -> bool {
-        let unknown = i128::from(unknown);
-        [-unknown, unknown].into_iter().any(|error| {
-            let change = figures.delta().saturating_add(error);
-            !self.limit.limit.holds(figures.before, change) && change.unsigned_abs() >= u128::from(self.least)
-        })
-    }
-}
-
 /// Makes checks inconclusive of counters that cannot be: they count other memory than that of the device. What they count at most
-/// is enough for an absolute limit to hold.
+/// is enough for an absolute limit to hold, except on a difference between ranks.
 fn apply_impossible(profiles: &[(Side, &Profile)], checks: &mut [Check]) {
-    for check in checks.iter_mut().filter(|check| !(check.limit.is_absolute && check.outcome == Outcome::Pass)) {
+    for check in checks {
+        if check.limit.is_absolute && check.outcome == Outcome::Pass && !check.kind().is_of_ranks() {
+            continue;
+        }
         let is_relative = !check.limit.is_absolute;
         let concerned = profiles.iter().filter(|(side, _)| is_relative || *side == Side::After);
         let mut found = concerned.flat_map(|(side, profile)| {
-            let devices = profile.devices.iter().filter(|device| check.device == Some(device.device));
+            let devices = profile.devices.iter().filter(|device| check.is_about(Some(device.device)));
             devices.filter_map(|device| Some((*side, check.measure().and_then(|of| profile.impossible(device, of))?)))
         });
         let Some((side, words)) = found.next() else { continue };
@@ -208,6 +206,30 @@ fn before_is_partial(diff: &Diff) -> Option<RunDoubt> {
     Some(RunDoubt { reason, doubtful: if ran_out { Doubtful::GrowthBesideMended } else { Doubtful::Growth } })
 }
 
+impl<'a> JudgedInput<'a> {
+    /// The profile that absolute limits are about.
+    fn after(self) -> &'a Profile {
+        match self {
+            Self::Comparison(diff) => &diff.profiles.after,
+            Self::Snapshot(profile) => profile,
+        }
+    }
+
+    fn diff(self) -> Option<&'a Diff> {
+        match self {
+            Self::Comparison(diff) => Some(diff),
+            Self::Snapshot(_) => None,
+        }
+    }
+
+    /// The diagnostics of both sides, then those of the comparison.
+    pub(super) fn diagnostics(self) -> impl Iterator<Item = &'a Diagnostic> {
+        let of_before = self.diff().into_iter().flat_map(|diff| &diff.profiles.before.diagnostics);
+        let of_both = self.diff().into_iter().flat_map(|diff| &diff.diagnostics);
+        of_before.chain(&self.after().diagnostics).chain(of_both)
+    }
+}
+
 impl RunDoubt {
     /// Makes a check inconclusive if it is doubtful. Memory that ran out did so.
     fn apply(&self, check: &mut Check) {
@@ -227,10 +249,11 @@ impl Doubtful {
             Self::All => true,
             Self::Growth => !check.limit.is_absolute,
             Self::GrowthBesideMended => !check.limit.is_absolute && check.excuse != Some(PassedBy::Mended),
-            Self::LargeGrowth => !check.limit.is_absolute && check.differs_by_more_than_allowed(),
             Self::DecidedBy(bytes) => check.is_decided_within(*bytes),
-            // More may be needed than an improvement shows.
-            Self::NotExceeded => check.outcome != Outcome::Exceeded || check.is_improvement(),
+            // More may be needed than an improvement shows; and less is between a peak and a median that are higher.
+            Self::NotExceeded => {
+                check.outcome != Outcome::Exceeded || check.is_improvement() || check.kind().is_of_ranks()
+            }
         }
     }
 }
@@ -238,22 +261,4 @@ impl Doubtful {
 /// The reason why a profile is not that of a whole run.
 pub(super) fn failure(profile: &Profile) -> Option<String> {
     profile.run.as_ref()?.failure()
-}
-
-/// The reason why a figure that needs a history cannot be known, if there is one.
-pub(super) fn no_history(device: &DeviceProfile, side: &str, kind: LimitKind) -> Option<String> {
-    let why = match device.figures.history {
-        HistoryKind::Recorded if device.figures.allocation_count > 0 => return None,
-        // The state at the dump has them.
-        history if kind.needs() == NeededPart::Dump && history != HistoryKind::NumbersOnly => return None,
-        HistoryKind::NumbersOnly if matches!(kind, LimitKind::Metric(_)) => return None,
-        HistoryKind::NumbersOnly => {
-            "holds only figures, without stacks or a history (record the same run, as with ptmem_gate.record(), and compare \
-             snapshots)"
-        }
-        HistoryKind::Recorded => "allocates nothing in its recorded part",
-        HistoryKind::StateOnly | HistoryKind::Empty => "records no allocations, only the state at the dump",
-        HistoryKind::NoAllocations => "records frees but no allocations",
-    };
-    Some(format!("the {side} {why}"))
 }

@@ -3,9 +3,9 @@
 use ptmem_compare::diff::{DeviceDiff, Diff};
 use ptmem_trace::profile::{Metric, Profile};
 
-use super::doubts;
+use super::doubts::{self, JudgedInput};
 use super::judge::Judge;
-use super::ranks::ONE_RANK;
+use super::rank_peaks::ONE_RANK;
 use super::{
     Beside, Check, Excuse, GrownFigure, GrownMost, Judgement, Level, LimitKind, NoBefore, Outcome, PeakChange,
     Thresholds, cause, peak,
@@ -37,10 +37,10 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     let devices = diff.devices.iter().filter_map(|device| Some(&after.devices[device.index.after?]));
     let missing = diff.devices.iter().filter(|device| device.index.after.is_none()).map(DeviceDiff::id);
     judge.maxima(after, &devices.collect::<Vec<_>>(), &missing.collect::<Vec<_>>(), thresholds, Some(diff));
-    doubts::apply_to_diff(diff, thresholds, &mut judge.checks);
-    let all = [&diff.profiles.before.diagnostics, &diff.profiles.after.diagnostics, &diff.diagnostics];
+    let input = JudgedInput::Comparison(diff);
+    doubts::apply_all(input, thresholds, &mut judge.checks);
     let many = diff.devices.iter().filter(|device| !device.is_host()).count() > 1;
-    let judgement = judge.finish(all.into_iter().flatten(), thresholds.strict, many);
+    let judgement = judge.finish(input.diagnostics(), thresholds.strict, many);
     let peak = PeakChange::of(diff, thresholds).filter(|_| judgement.checks.is_empty());
     let beside = GrownFigure::of(diff, &judgement.checks, thresholds).map(Beside::Figure);
     let unlike = unlike(diff, many);
@@ -78,7 +78,7 @@ pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
     judge.imbalance_of_one(thresholds);
     judge.maxima(profile, &active, &[], thresholds, None);
     judge.growth_without_before(thresholds);
-    doubts::apply_to_profile(profile, &mut judge.checks);
+    doubts::apply_all(JudgedInput::Snapshot(profile), thresholds, &mut judge.checks);
     judge.finish(profile.diagnostics.iter(), thresholds.strict, many)
 }
 

@@ -7,7 +7,7 @@ use ptmem_compare::diff::{DeviceDiff, Diff, Row, RowKind, Sides};
 use ptmem_trace::profile::{Bucket, DeviceProfile, Metric, Moment};
 
 use super::accepted::Budget;
-use super::doubts::no_history;
+use super::history::no_history;
 use super::judge::Judge;
 use super::row_names::RowNames;
 use super::{Check, GrowthLimit, LimitKind, Outcome, PassedBy, Target, Thresholds};
@@ -37,6 +37,10 @@ pub(super) const HOW_TO_NAME: &str = "allocated before the recording: record fro
 /// Why a peak is not known where memory ran out on both sides.
 pub(super) const RAN_OUT: &str =
     "memory ran out on both sides: the peak is the limit of the device, not the need of the program";
+
+/// Why a peak is not known where memory ran out.
+pub(super) const RAN_OUT_OF_ONE: &str =
+    "memory ran out: the peak is the limit of the device, not the need of the program";
 
 /// The advice for pinned host memory that is not there.
 const HOW_TO_PIN: &str = "if the program uses any, record it with record_pinned_host_memory=True, from PyTorch 2.14 on";
@@ -84,7 +88,7 @@ impl<'a> Gated<'a> {
             let partial = self.partial().filter(|partial| partial.lacks.after);
             return Some(partial.map_or(check, |partial| self.inconclusive(partial.reason)));
         }
-        (self.ran_out() && self.growth.target.is_at_peak()).then(|| self.inconclusive(RAN_OUT.to_owned()))
+        (self.ran_out() && self.growth.target.kind.is_at_peak()).then(|| self.inconclusive(RAN_OUT.to_owned()))
     }
 
     /// The reason why a side has no history, where the limit needs one.
@@ -183,14 +187,6 @@ impl Target {
         let own = format!("; host:{} limits that", self.name());
         let own = if self.kind.is_of_host_too() { &*own } else { "" };
         format!("it is about devices, and only pinned host memory was examined{own}")
-    }
-
-    /// Whether it is about memory at the peak.
-    fn is_at_peak(&self) -> bool {
-        match self.kind {
-            LimitKind::Metric(metric) => metric.is_peak(),
-            kind => matches!(kind, LimitKind::Stacks | LimitKind::StackHighest | LimitKind::Modules),
-        }
     }
 }
 

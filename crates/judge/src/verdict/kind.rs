@@ -311,6 +311,28 @@ impl LimitKind {
         self.row().growth == Device
     }
 
+    /// Whether its figures are taken at a peak, which is the limit of the device where memory ran out. Phases have peaks of their own.
+    pub(super) fn is_at_peak(self) -> bool {
+        match self {
+            Self::Metric(metric) => metric.is_peak(),
+            Self::Stacks | Self::StackHighest | Self::Modules | Self::Imbalance | Self::Headroom => true,
+            Self::Phases
+            | Self::ReservedInPhases
+            | Self::Pools
+            | Self::Outside
+            | Self::Serving(_)
+            | Self::Ranks
+            | Self::Leaks
+            | Self::OutOfMemory
+            | Self::Growth => false,
+        }
+    }
+
+    /// Whether it is a difference between figures of all ranks: a bound of one of these is no bound of it.
+    pub(super) fn is_of_ranks(self) -> bool {
+        self.row().growth == Ranks
+    }
+
     /// Whether there are absolute limits on it.
     pub(super) fn is_maximum(self) -> bool {
         self.row().is_maximum

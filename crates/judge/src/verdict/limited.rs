@@ -23,6 +23,20 @@ pub(super) struct Limited<'p> {
     pub(super) diff: Option<&'p Diff>,
 }
 
+/// The reason why a figure may be another one than is recorded: the ring buffer dropped the beginning of a history, or the other
+/// side of a comparison, if that counts, records more.
+pub(super) fn lost_part(profile: &Profile, diff: Option<&Diff>, of: &DeviceProfile, kind: LimitKind) -> Option<String> {
+    let mut of_device = profile.diagnostics.iter().filter(|found| found.device == Some(of.device));
+    let is_truncated = of_device.any(|found| found.code == diagnostic::Code::HistoryTruncated);
+    if is_truncated && kind.needs() == NeededPart::History {
+        let why = "the ring buffer was full: the oldest events are missing, and the peak may be among them";
+        return Some(why.to_owned());
+    }
+    let of_device = diff?.devices.iter().find(|other| other.device.after == Some(of.device))?;
+    let missing = missing_of(of_device, kind).find(|missing| missing.side == Side::After)?;
+    Some(in_words(*missing, of))
+}
+
 impl Limited<'_> {
     /// Whether a pattern names any stack of devices.
     pub(super) fn has(&self, devices: &[&DeviceProfile], pattern: &Pattern) -> bool {
@@ -30,19 +44,9 @@ impl Limited<'_> {
         stacks.any(|total| self.naming(total, pattern).is_some())
     }
 
-    /// The reason why a figure may be another one than is recorded: the ring buffer dropped the beginning of a history, or
-    /// the other side of a comparison records more.
+    /// The same for a device under these limits.
     pub(super) fn lost_part(&self, device: &DeviceProfile, kind: LimitKind) -> Option<String> {
-        let mut of_device = self.profile.diagnostics.iter().filter(|found| found.device == Some(device.device));
-        let is_truncated = of_device.any(|found| found.code == diagnostic::Code::HistoryTruncated);
-        if is_truncated && kind.needs() == NeededPart::History {
-            let why = "the ring buffer was full: the oldest events are missing, and the peak may be among them";
-            return Some(why.to_owned());
-        }
-        let mut devices = self.diff.filter(|_| !self.thresholds.allow_partial)?.devices.iter();
-        let of_device = devices.find(|other| other.device.after == Some(device.device))?;
-        let missing = missing_of(of_device, kind).find(|missing| missing.side == Side::After)?;
-        Some(in_words(*missing, device))
+        lost_part(self.profile, self.diff.filter(|_| !self.thresholds.allow_partial), device, kind)
     }
 
     /// The way in which a pattern names a stack.

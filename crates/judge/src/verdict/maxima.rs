@@ -10,7 +10,7 @@ use ptmem_compare::budget::DeviceBudget;
 use ptmem_compare::diff::Diff;
 use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
 
-use super::doubts::no_history;
+use super::history::no_history;
 use super::judge::Judge;
 use super::limited::Limited;
 use super::named::held;
@@ -58,7 +58,7 @@ impl Judge {
             for device in devices {
                 let check = Check { device: Some(device.device), ..maximum.check() };
                 match maximum.target.kind {
-                    LimitKind::Metric(metric) => self.maximum_of_metric(&limited, device, metric, check),
+                    LimitKind::Metric(metric) => self.maximum_of_metric(device, metric, check),
                     LimitKind::Pools => self.maximum_of_pools(&limited, device, maximum, check),
                     LimitKind::Stacks | LimitKind::Modules => {
                         self.maximum_of_stacks(&limited, device, maximum, check);
@@ -118,10 +118,9 @@ impl Judge {
     }
 
     /// Compares a figure of a device with what the check allows.
-    fn maximum_of_metric(&mut self, limited: &Limited<'_>, device: &DeviceProfile, metric: Metric, mut check: Check) {
-        let lost = limited.lost_part(device, LimitKind::Metric(metric));
-        // The state at the dump is a lower bound of every peak: enough to fail, not to pass. So is a part of a history.
-        let least = metric.at_least(device).filter(|_| lost.is_none() || metric.is_peak());
+    fn maximum_of_metric(&mut self, device: &DeviceProfile, metric: Metric, mut check: Check) {
+        // The state at the dump is a lower bound of every peak: enough to fail, not to pass.
+        let least = metric.at_least(device);
         if least.map(u128::from) > check.limit.allowed {
             check.figures.after = least;
             self.checks.push(Check { outcome: Outcome::Exceeded, ..check });
@@ -136,10 +135,6 @@ impl Judge {
             let known = least
                 .map_or_else(|| "not known".to_owned(), |least| format!("only known to be at least {}", Size(least)));
             self.cannot_tell(check, format!("{name} is {known}"));
-        } else if metric.is_peak() && device.ran_out_of_memory() && !limited.thresholds.allow_oom {
-            self.cannot_tell(check, "memory ran out: the peak is the limit of the device, not the need of the program");
-        } else if let Some(why) = lost {
-            self.cannot_tell(check, why);
         } else {
             check.outcome = Outcome::Pass;
             self.doubt(&mut check, Sides { before: Some(0), after: metric.max_error(device) });
@@ -170,14 +165,13 @@ impl Judge {
                 passed.figures.words = Some(words);
             }
         }
-        self.or_pass(checked, passed, limited.lost_part(device, maximum.target.kind));
+        self.or_pass(checked, passed, None);
     }
 
     /// A check for the private pools of each name that reserve more than the limit, or one that passes.
     fn maximum_of_pools(&mut self, limited: &Limited<'_>, device: &DeviceProfile, maximum: &Maximum, check: Check) {
-        let lost =
-            no_history(device, "snapshot", LimitKind::Pools).or_else(|| limited.lost_part(device, LimitKind::Pools));
-        self.maximum_of_held(&held(LimitKind::Pools, limited.profile, device), maximum, check, lost);
+        let unknown = no_history(device, "snapshot", LimitKind::Pools);
+        self.maximum_of_held(&held(LimitKind::Pools, limited.profile, device), maximum, check, unknown);
     }
 
     /// Compares the reserved peak with the memory that PyTorch's allocator can have of the device.
@@ -200,7 +194,7 @@ impl Judge {
                 Size(headroom.least)
             )
         });
-        self.maximum_of_metric(limited, device, Metric::Reserved, check);
+        self.maximum_of_metric(device, Metric::Reserved, check);
     }
 }
 

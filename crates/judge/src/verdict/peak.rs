@@ -11,8 +11,9 @@ use ptmem_compare::diff::{DeviceDiff, Diff};
 use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
 
 use super::change::change;
-use super::doubts::{failure, no_history};
+use super::doubts::failure;
 use super::growth::has_rows_at_peak;
+use super::history::no_history;
 use super::partial::Partial;
 use super::{Bound, Check, LimitKind, Thresholds};
 

@@ -51,7 +51,7 @@ impl<'a> Gated<'a> {
     }
 
     /// The figure of a phase that the limit is about.
-    fn figure(&self, row: &PhaseRow) -> Change {
+    pub(super) fn figure(&self, row: &PhaseRow) -> Change {
         if self.growth.target.kind == LimitKind::ReservedInPhases { row.reserved } else { row.peak }
     }
 

@@ -1,21 +1,19 @@
 //! Checks of all ranks of a job together: no rank is missing, and their peaks are balanced.
 
 use std::collections::BTreeSet;
+use std::slice;
 
-use ptmem_base::units::Size;
 use ptmem_compare::diff::{Change, Side, Sides};
-use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
 
+use super::doubts::{self, JudgedInput};
 use super::judge::Judge;
-use super::partial::missing_of;
+use super::partial::Partial;
 use super::phases::near_phases;
+use super::rank_peaks::{KnownPeak, RankPeaks, RankSpread, or_unknown};
 use super::{
     Check, Comparison, GrowthLimit, Judgement, Level, LimitKind, Maximum, Member, MissingRank, Outcome, Reading,
     Thresholds, growth, maxima, numbers,
 };
-
-/// Why the imbalance is unknown.
-pub(super) const ONE_RANK: &str = "there is only one rank; give a directory or a glob with a file for each";
 
 /// The ranks of a job.
 #[derive(Debug)]
@@ -32,21 +30,11 @@ pub struct Ranks {
     pub judgement: Judgement,
 }
 
-/// The peaks of the devices of a rank that has no partner on the other side.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RankPeaks(Vec<KnownPeak>);
-
-impl RankPeaks {
-    /// The peaks in a profile.
-    pub fn of(profile: &Profile) -> Self {
-        let peaks = profile.devices.iter().filter(|device| device.is_active_device()).map(Some).map(KnownPeak::of);
-        Self(or_unknown(peaks.collect()))
-    }
-}
-
 /// A rank among others.
 pub(super) struct RankResult<'a> {
     label: &'a str,
+    /// Its recordings.
+    input: JudgedInput<'a>,
     /// The peaks of its devices; a single unknown one where no device did anything.
     peaks: Vec<Sides<KnownPeak>>,
     /// Its own checks.
@@ -61,12 +49,16 @@ impl<'a> RankResult<'a> {
     pub(super) fn compared(comparison: &'a Comparison) -> Self {
         let Comparison { member, diff, judgement, .. } = comparison;
         let peaks = diff.devices.iter().filter(|device| !device.is_host()).map(|device| {
-            let mut known = diff.sides_of(device).map(|device| KnownPeak::of(*device));
-            missing_of(device, LimitKind::Imbalance).for_each(|missing| known.of_mut(missing.side).is_cut = true);
+            let sides = diff.sides_of(device);
+            let mut known = sides.map(|device| KnownPeak::of(*device));
+            if let Some(partial) = sides.both().and_then(|of| Partial::new(device, of, LimitKind::Imbalance)) {
+                partial.lacks.each().into_iter().for_each(|(side, lacks)| known.of_mut(side).is_cut = *lacks);
+            }
             known
         });
         Self {
             label: member.as_ref().map_or("", |member| &member.label),
+            input: JudgedInput::Comparison(diff),
             peaks: or_unknown(peaks.collect()),
             checks: &judgement.checks,
             stacks: growth::labels(diff.devices.iter()).collect(),
@@ -74,10 +66,15 @@ impl<'a> RankResult<'a> {
         }
     }
 
+    fn peaks_of(&self, side: Side) -> Vec<KnownPeak> {
+        self.peaks.iter().map(|sides| *sides.of(side)).collect()
+    }
+
     pub(super) fn read(reading: &'a Reading) -> Self {
         let peaks = RankPeaks::of(&reading.profile).0.into_iter();
         Self {
             label: reading.member.as_ref().map_or("", |member| &member.label),
+            input: JudgedInput::Snapshot(&reading.profile),
             peaks: peaks.map(|after| Sides { before: KnownPeak::default(), after }).collect(),
             checks: reading.judgement.as_ref().map_or(&[], |judgement| &judgement.checks),
             stacks: reading.profile.devices.iter().flat_map(maxima::labels).collect(),
@@ -85,11 +82,6 @@ impl<'a> RankResult<'a> {
             phases: Vec::new(),
         }
     }
-}
-
-/// The peaks of devices; a single unknown one where no device did anything.
-fn or_unknown<T: Default>(peaks: Vec<T>) -> Vec<T> {
-    if peaks.is_empty() { vec![T::default()] } else { peaks }
 }
 
 impl Ranks {
@@ -106,7 +98,10 @@ impl Ranks {
         for side in Side::BOTH {
             judge.missing(side, &missing);
         }
-        let spread = Sides::BOTH.map(|&side| RankSpread::of(ranks, &missing, side, thresholds.allow_partial));
+        let spread = Sides::BOTH.map(|&side| {
+            let paired: Vec<_> = ranks.iter().map(|rank| (rank.label, rank.peaks_of(side))).collect();
+            RankSpread::of(&paired, &missing, side, thresholds.allow_partial)
+        });
         for growth in &thresholds.growth {
             if growth.target.kind == LimitKind::Imbalance {
                 judge.growth_of_imbalance(growth, &spread);
@@ -122,105 +117,26 @@ impl Ranks {
             }
         }
         let imbalance = spread.map(|spread| spread.as_ref().ok().map(RankSpread::imbalance));
-        let judgement = judge.finish(std::iter::empty(), thresholds.strict, false);
+        let of_ranks = judge.checks.iter_mut().filter(|check| check.kind().is_of_ranks());
+        let decided = of_ranks.filter(|check| check.outcome != Outcome::Inconclusive);
+        decided.for_each(|check| doubt_by_ranks(check, ranks, thresholds));
+        let known = ranks.iter().flat_map(|rank| rank.input.diagnostics());
+        let judgement = judge.finish(known, thresholds.strict, false);
         Self { name, paths, missing, imbalance, judgement }
     }
 }
 
-/// A peak and how far it may be from the truth, each `None` where that is not known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct KnownPeak {
-    peak: Option<u64>,
-    error: Option<u64>,
-    /// True if the recording lacks a part of the other side's.
-    is_cut: bool,
-}
-
-impl KnownPeak {
-    /// The peak of a device; one that is missing or has no history has none.
-    fn of(device: Option<&DeviceProfile>) -> Self {
-        match device.filter(|device| device.figures.history.has_peaks()) {
-            Some(device) => {
-                Self { peak: Metric::Peak.value(device), error: Metric::Peak.max_error(device), is_cut: false }
-            }
-            None => Self::default(),
+/// Makes a check of all ranks inconclusive by the first rank whose recordings are doubtful.
+fn doubt_by_ranks(check: &mut Check, ranks: &[RankResult<'_>], thresholds: &Thresholds) {
+    for rank in ranks {
+        let mut doubted = check.clone();
+        doubts::apply_all(rank.input, thresholds, slice::from_mut(&mut doubted));
+        if doubted.outcome == Outcome::Inconclusive {
+            let reason = doubted.reason.map(|reason| format!("{}: {reason}", rank.label));
+            *check = Check { reason, ..doubted };
+            return;
         }
     }
-}
-
-/// The highest peak of one side, the rank that it is of, and the median.
-struct RankSpread<'p> {
-    highest: u64,
-    label: &'p str,
-    median: u64,
-    /// The largest error of a peak, where all are known.
-    error: Option<u64>,
-}
-
-impl<'p> RankSpread<'p> {
-    /// The spread over all ranks of a side; one side lacks those that are `missing`. The error is the reason why the spread
-    /// is not known.
-    fn of(
-        ranks: &'p [RankResult<'_>],
-        missing: &'p [MissingRank],
-        side: Side,
-        allow_partial: bool,
-    ) -> Result<Self, String> {
-        if ranks.len() + missing.len() < 2 {
-            return Err(ONE_RANK.to_owned());
-        }
-        if let Some(missing) = missing.iter().find(|missing| missing.side == side) {
-            return Err(format!("{} is missing in the {side}", missing.member.label));
-        }
-        let mut peaks: Vec<(u64, &str)> = Vec::with_capacity(ranks.len());
-        let mut error = Some(0);
-        let paired =
-            ranks.iter().map(|rank| (rank.label, rank.peaks.iter().map(|sides| *sides.of(side)).collect::<Vec<_>>()));
-        let alone = missing.iter().map(|of| (&*of.member.label, of.peaks.0.clone()));
-        for (label, devices) in paired.chain(alone) {
-            if devices.iter().any(|known| known.is_cut) && !allow_partial {
-                return Err(format!("the {side} of {label} lacks a part that the other side records"));
-            }
-            // The peak of a rank is that of its fullest device.
-            let known: Option<Vec<u64>> = devices.iter().map(|known| known.peak).collect();
-            let peak = known.and_then(|peaks| peaks.into_iter().max());
-            peaks.push((peak.ok_or_else(|| format!("{label} has no peak in the {side}"))?, label));
-            let errors = devices.iter().map(|known| known.error);
-            error = errors.fold(error, |one, other| Some(one?.max(other?)));
-        }
-        // The first of those that are equally high names the highest.
-        peaks.sort_by_key(|(peak, _)| *peak);
-        let values: Vec<u64> = peaks.iter().map(|(peak, _)| *peak).collect();
-        let highest = peaks.iter().find(|(peak, _)| Some(peak) == values.last());
-        let (median, &(highest, label)) = median(&values).zip(highest).ok_or("there is no rank")?;
-        Ok(Self { highest, label, median, error })
-    }
-
-    /// The distance of the highest peak from the median.
-    fn imbalance(&self) -> u64 {
-        self.highest - self.median
-    }
-
-    /// The largest error of that: it is a difference, and both of its figures may be off.
-    fn error(&self) -> Option<u64> {
-        Some(self.error?.saturating_mul(2))
-    }
-
-    /// The figures behind the imbalance, in words.
-    fn explain(&self) -> String {
-        let Self { highest, label, median, .. } = self;
-        format!("{label} peaks at {}, the median of the ranks is {}", Size(*highest), Size(*median))
-    }
-}
-
-/// The median: of an even number the mean of the two in the middle, rounded down.
-fn median(sorted: &[u64]) -> Option<u64> {
-    let upper = *sorted.get(sorted.len() / 2)?;
-    if sorted.len() % 2 == 1 {
-        return Some(upper);
-    }
-    let lower = sorted[sorted.len() / 2 - 1];
-    Some(lower + (upper - lower) / 2)
 }
 
 impl Judge {
@@ -291,7 +207,8 @@ mod tests {
 
     fn peak(label: &str, before: Option<u64>, after: Option<u64>) -> RankResult<'_> {
         let sides = Sides { before, after }.map(|peak| KnownPeak { peak: *peak, error: Some(0), is_cut: false });
-        RankResult { label, peaks: vec![sides], checks: &[], stacks: Vec::new(), phases: Vec::new() }
+        let input = JudgedInput::Snapshot(Box::leak(Box::default()));
+        RankResult { label, input, peaks: vec![sides], checks: &[], stacks: Vec::new(), phases: Vec::new() }
     }
 
     fn judged(ranks: &[RankResult<'_>], missing: Vec<MissingRank>, thresholds: &Thresholds) -> Ranks {
@@ -365,14 +282,5 @@ mod tests {
         let Ranks { judgement, imbalance, .. } = judged(&two, vec![missing], &Thresholds::default());
         assert_eq!((judgement.verdict, imbalance.after), (Verdict::Inconclusive, None));
         assert_eq!(judgement.headline().to_string(), "INCONCLUSIVE rank 2 is missing in the after");
-    }
-
-    #[test]
-    fn the_median_is_that_of_statistics() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(median(&[7]), Some(7));
-        assert_eq!(median(&[1, 2, 9]), Some(2));
-        assert_eq!(median(&[1, 2, 5, 9]), Some(3));
-        assert_eq!(median(&[u64::MAX, u64::MAX]), Some(u64::MAX));
     }
 }

@@ -24,7 +24,7 @@ struct UncheckedRows {
 impl<'a> Gated<'a> {
     /// A test whether a limit on stacks is about a row: one that its pattern selects, or without a pattern all but those with
     /// limits of their own.
-    fn scope(&self) -> impl Fn(&Row) -> bool + use<'a> {
+    pub(super) fn scope(&self) -> impl Fn(&Row) -> bool + use<'a> {
         let names = RowNames::of(self.growth.target.kind, self.diff);
         let own = self.growth.target.pattern.as_ref().map(|pattern| names.selector(self.device, pattern));
         let others = self.patterns().filter(|_| own.is_none());

@@ -1,0 +1,25 @@
+//! Histories that do not show a figure.
+
+use ptmem_trace::profile::DeviceProfile;
+use ptmem_trace::replay::HistoryKind;
+
+use super::LimitKind;
+use super::kind::NeededPart;
+
+/// The reason why a figure that needs a history cannot be known, if there is one.
+pub(super) fn no_history(device: &DeviceProfile, side: &str, kind: LimitKind) -> Option<String> {
+    let why = match device.figures.history {
+        HistoryKind::Recorded if device.figures.allocation_count > 0 => return None,
+        // The state at the dump has them.
+        history if kind.needs() == NeededPart::Dump && history != HistoryKind::NumbersOnly => return None,
+        HistoryKind::NumbersOnly if matches!(kind, LimitKind::Metric(_)) => return None,
+        HistoryKind::NumbersOnly => {
+            "holds only figures, without stacks or a history (record the same run, as with ptmem_gate.record(), and compare \
+             snapshots)"
+        }
+        HistoryKind::Recorded => "allocates nothing in its recorded part",
+        HistoryKind::StateOnly | HistoryKind::Empty => "records no allocations, only the state at the dump",
+        HistoryKind::NoAllocations => "records frees but no allocations",
+    };
+    Some(format!("the {side} {why}"))
+}
