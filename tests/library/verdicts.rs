@@ -290,6 +290,39 @@ fn devices_that_did_nothing_are_not_gated() {
     assert_eq!(judge_diff(&compare(both, on_1(dump())), &growth(limits)).verdict, Verdict::Inconclusive);
 }
 
+/// A device that allocates and frees, and one beside it that only holds memory and has other events.
+fn beside_held(held: u64, events: Vec<Value>) -> Profile {
+    let freed = ["free_requested", "free_completed"].map(|action| event(action, A + 4 * MIB, 2 * MIB));
+    let used = [event("segment_alloc", A, 20 * MIB), event("alloc", A, 4 * MIB), event("alloc", A + 4 * MIB, 2 * MIB)];
+    let held = (held > 0).then(|| segment(1, held));
+    read([segment(0, 4 * MIB)].into_iter().chain(held).collect(), vec![[&used[..], &freed].concat(), events])
+}
+
+/// Weights from before the recording, or a request that fails, are no less than what another device allocates.
+#[test]
+fn devices_without_allocations_are_gated_if_they_hold_memory_or_run_out_of_it() {
+    let diff =
+        |before: Profile, after: Profile, limit: &str| told(&judge_diff(&compare(before, after), &growth(&[limit])));
+    let check = |profile: Profile, limit: &str| told(&judge_profile(&profile, &maximum(&[limit])));
+    let holding = |mib: u64| beside_held(mib * MIB, vec![]);
+    for limit in ["peak=5%", "end=5%", "stack=5%"] {
+        assert_eq!(diff(holding(4), holding(4), limit).0, Verdict::Pass, "{limit}");
+    }
+    assert_reads!(diff(holding(4), holding(6), "peak=5%").1 => str!["FAIL device 1: peak grew 2.00 MiB (+50.0 %), allowed 5 %, most by <before recording> (+2.00 MiB)"]);
+    assert_reads!(diff(holding(4), holding(6), "end=5%").1 => str!["FAIL device 1: end grew 2.00 MiB (+50.0 %), allowed 5 % (largest growth there: <before recording> +2.00 MiB)"]);
+    assert_reads!(diff(holding(0), holding(6), "end=5%").1 => str!["INCONCLUSIVE device 1: end: the device is missing in the before"]);
+    assert_reads!(check(holding(6), "end=5MiB").1 => str!["FAIL device 1: end is 6.00 MiB, allowed 5.00 MiB"]);
+    assert_reads!(check(holding(6), "peak=5MiB").1 => str!["FAIL device 0: peak is 6.00 MiB, allowed 5.00 MiB; 1 more check fails"]);
+    // Of a request that failed, whatever else the device held.
+    let failing = |mib: u64| beside_held(mib * MIB, vec![oom()]);
+    assert_reads!(diff(holding(0), failing(0), "peak=5%").1 => str!["FAIL device 1: out of memory: 50.00 MiB requested by main (train.py:7). 0 B were allocated, 0 B reserved, 3.00 MiB free on the device, largest free block of its pool 0 B."]);
+    assert_reads!(check(failing(6), "peak=1GiB").1 => str!["FAIL device 1: out of memory: 50.00 MiB requested by main (train.py:7). 6.00 MiB were allocated, 20.00 MiB reserved, 3.00 MiB free on the device, largest free block of its pool 14.00 MiB."]);
+    let allowed = Thresholds { allow_oom: true, ..growth(&["peak=5%"]) };
+    for (before, after) in [(holding(0), failing(0)), (failing(0), failing(0)), (failing(4), failing(4))] {
+        assert_eq!(judge_diff(&compare(before, after), &allowed).verdict, Verdict::Pass);
+    }
+}
+
 #[test]
 fn stacks_can_be_limited_absolutely() {
     let judge = |limits: &[&str]| told(&judge_profile(&allocating(4, vec![]), &maximum(limits)));

@@ -87,17 +87,14 @@ pub fn compare(before: Profile, after: Profile, options: DiffOptions) -> Diff {
     Diff { profiles, devices, diagnostics }
 }
 
-/// Pairs devices by number, or the only active one of each side whatever its number:
-/// `CUDA_VISIBLE_DEVICES` renumbers them. Devices that did nothing on either side are left out. Pinned host memory is
+/// Pairs devices by number, or the only used one of each side whatever its number:
+/// `CUDA_VISIBLE_DEVICES` renumbers them. Devices that neither side uses are left out. Pinned host memory is
 /// paired with itself, last.
 fn pair_devices(before: &Profile, after: &Profile) -> Vec<Sides<Option<usize>>> {
-    let allocates = before.allocates() || after.allocates();
-    let sides = Sides { before, after };
-    let only = sides
-        .map(|side| only(side, DeviceProfile::is_active_device).or(only(side, |device| device.is_gated(allocates))));
+    let only = Sides { before: only_gated(before), after: only_gated(after) };
     let of_both = before.devices.iter().chain(&after.devices);
     let is_single = only.missing().is_none();
-    let paired = of_both.filter(|of| of.is_active_host() || of.is_gated(allocates) && !is_single);
+    let paired = of_both.filter(|of| of.is_active_host() || of.is_gated() && !is_single);
     let mut numbers: Vec<DeviceId> = paired.map(|device| device.device).collect();
     numbers.sort_unstable();
     numbers.dedup();
@@ -105,9 +102,9 @@ fn pair_devices(before: &Profile, after: &Profile) -> Vec<Sides<Option<usize>>> 
     Some(only).filter(|_| is_single).into_iter().chain(by_number).collect()
 }
 
-/// The position of the only device that counts, if there is exactly one.
-fn only(profile: &Profile, counts: impl Fn(&DeviceProfile) -> bool) -> Option<usize> {
-    let mut found = (0..profile.devices.len()).filter(|&at| counts(&profile.devices[at]));
+/// The position of the only device that limits are about, if there is exactly one.
+fn only_gated(profile: &Profile) -> Option<usize> {
+    let mut found = (0..profile.devices.len()).filter(|&at| profile.devices[at].is_gated());
     found.next().filter(|_| found.next().is_none())
 }
 

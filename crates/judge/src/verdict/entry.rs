@@ -1,6 +1,6 @@
 //! The ways in: the verdict on a comparison, and on one snapshot.
 
-use ptmem_compare::diff::{DeviceDiff, Diff};
+use ptmem_compare::diff::{DeviceDiff, Diff, Sides};
 use ptmem_trace::profile::{Metric, Profile};
 
 use super::doubts::{self, JudgedInput};
@@ -18,7 +18,8 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     judge.imbalance_of_one(thresholds);
     judge.growth_of_serving(diff, thresholds);
     for growth in thresholds.growth.iter().filter(|growth| growth.target.kind.is_of_devices()) {
-        let mut devices = growth.target.devices_of(diff).peekable();
+        let devices = growth.target.devices_of(diff);
+        let mut devices = devices.filter(|device| concern(thresholds, diff, device)).peekable();
         if devices.peek().is_none() {
             let has_host = diff.devices.iter().any(DeviceDiff::is_host);
             let reason = growth.target.nothing("neither side has", "neither side holds any memory", has_host);
@@ -34,8 +35,9 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
         }
     }
     let after = &diff.profiles.after;
-    let devices = diff.devices.iter().filter_map(|device| Some(&after.devices[device.index.after?]));
-    let missing = diff.devices.iter().filter(|device| device.index.after.is_none()).map(DeviceDiff::id);
+    let all = diff.devices.iter().filter(|device| concern(thresholds, diff, device));
+    let devices = all.clone().filter_map(|device| Some(&after.devices[device.index.after?]));
+    let missing = all.filter(|device| device.index.after.is_none()).map(DeviceDiff::id);
     judge.maxima(after, &devices.collect::<Vec<_>>(), &missing.collect::<Vec<_>>(), thresholds, Some(diff));
     let input = JudgedInput::Comparison(diff);
     doubts::apply_all(input, thresholds, &mut judge.checks);
@@ -46,6 +48,12 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     let unlike = unlike(diff, many);
     let most = judgement.decisive().and_then(|check| most_of_failed(diff, check));
     cause::complete(Judgement { peak, beside, unlike, most, ..judgement }, diff)
+}
+
+/// Whether a device of a comparison is judged.
+fn concern(thresholds: &Thresholds, diff: &Diff, device: &DeviceDiff) -> bool {
+    let Sides { before, after } = diff.sides_of(device);
+    before.into_iter().chain(after).any(|device| thresholds.concern(device))
 }
 
 /// The row that grew most where a check fails by the peak of its device at the place that is compared.
@@ -69,7 +77,7 @@ fn unlike(diff: &Diff, many_devices: bool) -> Option<String> {
 /// Judges one snapshot by absolute limits.
 pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
     let mut judge = Judge::default();
-    let devices = profile.gated_devices();
+    let devices: Vec<_> = profile.gated_devices().filter(|device| thresholds.concern(device)).collect();
     let many = devices.len() > 1;
     let active: Vec<_> = devices.into_iter().chain(profile.host()).collect();
     for device in &active {

@@ -94,8 +94,10 @@ impl<'a> Gated<'a> {
     /// The reason why a side has no history, where the limit needs one.
     fn no_history(&self) -> Option<String> {
         let target = &self.growth.target;
+        let profiles = &self.diff.profiles;
         let mut sides = self.sides.each().into_iter();
-        let reason = sides.find_map(|(side, device)| no_history(device, side.name(), target.kind))?;
+        let reason =
+            sides.find_map(|(side, device)| no_history(profiles.of(side), device, side.name(), target.kind))?;
         Some(format!("{reason}; {} cannot be compared", target.name()))
     }
 

@@ -1,15 +1,17 @@
 //! Histories that do not show a figure.
 
-use ptmem_trace::profile::DeviceProfile;
+use ptmem_trace::profile::{DeviceProfile, Profile};
 use ptmem_trace::replay::HistoryKind;
 
 use super::LimitKind;
 use super::kind::NeededPart;
 
 /// The reason why a figure that needs a history cannot be known, if there is one.
-pub(super) fn no_history(device: &DeviceProfile, side: &str, kind: LimitKind) -> Option<String> {
+pub(super) fn no_history(profile: &Profile, device: &DeviceProfile, side: &str, kind: LimitKind) -> Option<String> {
+    // A device without allocations held at most what it held at the start, if those of another device were recorded.
+    let is_recorded = device.figures.allocation_count > 0 || device.device.is_device() && profile.allocates();
     let why = match device.figures.history {
-        HistoryKind::Recorded if device.figures.allocation_count > 0 => return None,
+        HistoryKind::Recorded if is_recorded => return None,
         // The state at the dump has them.
         history if kind.needs() == NeededPart::Dump && history != HistoryKind::NumbersOnly => return None,
         HistoryKind::NumbersOnly if matches!(kind, LimitKind::Metric(_)) => return None,

@@ -58,7 +58,7 @@ impl Judge {
             for device in devices {
                 let check = Check { device: Some(device.device), ..maximum.check() };
                 match maximum.target.kind {
-                    LimitKind::Metric(metric) => self.maximum_of_metric(device, metric, check),
+                    LimitKind::Metric(metric) => self.maximum_of_metric(&limited, device, metric, check),
                     LimitKind::Pools => self.maximum_of_pools(&limited, device, maximum, check),
                     LimitKind::Stacks | LimitKind::Modules => {
                         self.maximum_of_stacks(&limited, device, maximum, check);
@@ -118,7 +118,7 @@ impl Judge {
     }
 
     /// Compares a figure of a device with what the check allows.
-    fn maximum_of_metric(&mut self, device: &DeviceProfile, metric: Metric, mut check: Check) {
+    fn maximum_of_metric(&mut self, limited: &Limited<'_>, device: &DeviceProfile, metric: Metric, mut check: Check) {
         // The state at the dump is a lower bound of every peak: enough to fail, not to pass.
         let least = metric.at_least(device);
         if least.map(u128::from) > check.limit.allowed {
@@ -128,8 +128,9 @@ impl Judge {
         }
         check.figures.after = metric.value(device);
         let name = check.of.name();
-        if let Some(why) = no_history(device, "snapshot", LimitKind::Metric(metric)).filter(|_| metric.needs_history())
-        {
+        let kind = LimitKind::Metric(metric);
+        let no_history = no_history(limited.profile, device, "snapshot", kind).filter(|_| metric.needs_history());
+        if let Some(why) = no_history {
             self.cannot_tell(check, format!("{why}; {name} is not known"));
         } else if check.figures.after.is_none() {
             let known = least
@@ -145,7 +146,7 @@ impl Judge {
     /// A check for each stack that holds more than the limit, or one that passes.
     fn maximum_of_stacks(&mut self, limited: &Limited<'_>, device: &DeviceProfile, maximum: &Maximum, check: Check) {
         let no_moment = device.at.is_none().then(|| "there is no such moment".to_owned());
-        if let Some(why) = no_history(device, "snapshot", maximum.target.kind).or(no_moment) {
+        if let Some(why) = no_history(limited.profile, device, "snapshot", maximum.target.kind).or(no_moment) {
             let reason = format!("{why}; {} is not known", check.of.name());
             return self.cannot_tell(check, reason);
         }
@@ -170,7 +171,7 @@ impl Judge {
 
     /// A check for the private pools of each name that reserve more than the limit, or one that passes.
     fn maximum_of_pools(&mut self, limited: &Limited<'_>, device: &DeviceProfile, maximum: &Maximum, check: Check) {
-        let unknown = no_history(device, "snapshot", LimitKind::Pools);
+        let unknown = no_history(limited.profile, device, "snapshot", LimitKind::Pools);
         self.maximum_of_held(&held(LimitKind::Pools, limited.profile, device), maximum, check, unknown);
     }
 
@@ -194,7 +195,7 @@ impl Judge {
                 Size(headroom.least)
             )
         });
-        self.maximum_of_metric(device, Metric::Reserved, check);
+        self.maximum_of_metric(limited, device, Metric::Reserved, check);
     }
 }
 

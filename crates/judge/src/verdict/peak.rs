@@ -41,7 +41,7 @@ impl PeakChange {
 
     fn of_device(diff: &Diff, device: &DeviceDiff, thresholds: &Thresholds) -> Option<Self> {
         let sides = diff.sides_of(device).both()?;
-        let peak = Sides::BOTH.map(|&side| known_peak(sides.of(side), side)).both()?;
+        let peak = Sides::BOTH.map(|&side| known_peak(diff.profiles.of(side), sides.of(side), side)).both()?;
         let partial = partial(diff, device, sides, thresholds);
         let bound = partial.map(|partial| partial.bound_of_peak(peak.delta())).transpose();
         Some(Self { device: device.id(), peak, most: most(diff, device, peak.delta()), bound })
@@ -195,8 +195,8 @@ fn why_short(profile: &Profile, device: &DeviceProfile, side: Side, thresholds: 
 }
 
 /// The peak of a side, where its recording tells it.
-fn known_peak(device: &DeviceProfile, side: Side) -> Option<u64> {
-    let is_known = no_history(device, side.name(), LimitKind::Metric(Metric::Peak)).is_none()
+fn known_peak(profile: &Profile, device: &DeviceProfile, side: Side) -> Option<u64> {
+    let is_known = no_history(profile, device, side.name(), LimitKind::Metric(Metric::Peak)).is_none()
         && Metric::Peak.max_error(device).is_some();
     Metric::Peak.value(device).filter(|_| is_known)
 }

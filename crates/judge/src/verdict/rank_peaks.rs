@@ -4,7 +4,8 @@ use ptmem_base::units::Size;
 use ptmem_compare::diff::Side;
 use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
 
-use super::MissingRank;
+use super::history::no_history;
+use super::{LimitKind, MissingRank};
 
 /// Why the imbalance is unknown.
 pub(super) const ONE_RANK: &str = "there is only one rank; give a directory or a glob with a file for each";
@@ -16,7 +17,7 @@ pub struct RankPeaks(pub(super) Vec<KnownPeak>);
 impl RankPeaks {
     /// The peaks in a profile.
     pub fn of(profile: &Profile) -> Self {
-        let peaks = profile.devices.iter().filter(|device| device.is_active_device()).map(Some).map(KnownPeak::of);
+        let peaks = profile.gated_devices().map(|device| KnownPeak::of(profile, Some(device)));
         Self(or_unknown(peaks.collect()))
     }
 }
@@ -36,12 +37,11 @@ pub(super) struct KnownPeak {
 }
 
 impl KnownPeak {
-    /// The peak of a device; one that is missing or has no history has none.
-    pub(super) fn of(device: Option<&DeviceProfile>) -> Self {
-        match device.filter(|device| device.figures.history.has_peaks()) {
-            Some(device) => {
-                Self { peak: Metric::Peak.value(device), error: Metric::Peak.max_error(device), is_cut: false }
-            }
+    /// The peak of a device of a profile; one that is missing or has no history has none.
+    pub(super) fn of(profile: &Profile, device: Option<&DeviceProfile>) -> Self {
+        let metric = Metric::Peak;
+        match device.filter(|device| no_history(profile, device, "", LimitKind::Metric(metric)).is_none()) {
+            Some(device) => Self { peak: metric.value(device), error: metric.max_error(device), is_cut: false },
             None => Self::default(),
         }
     }

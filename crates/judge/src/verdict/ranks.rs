@@ -50,7 +50,7 @@ impl<'a> RankResult<'a> {
         let Comparison { member, diff, judgement, .. } = comparison;
         let peaks = diff.devices.iter().filter(|device| !device.is_host()).map(|device| {
             let sides = diff.sides_of(device);
-            let mut known = sides.map(|device| KnownPeak::of(*device));
+            let mut known = Sides::BOTH.map(|&side| KnownPeak::of(diff.profiles.of(side), *sides.of(side)));
             if let Some(partial) = sides.both().and_then(|of| Partial::new(device, of, LimitKind::Imbalance)) {
                 partial.lacks.each().into_iter().for_each(|(side, lacks)| known.of_mut(side).is_cut = *lacks);
             }

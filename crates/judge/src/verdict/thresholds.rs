@@ -2,6 +2,8 @@
 
 use ptmem_base::pattern::Pattern;
 use ptmem_compare::budget::DeviceMemory;
+use ptmem_trace::profile::DeviceProfile;
+use ptmem_trace::replay::HistoryKind;
 
 use super::accepted::{Accepted, Day};
 use super::target::{GrowthLimit, Level, Maximum, ParseThresholdError};
@@ -115,6 +117,12 @@ impl Thresholds {
     pub fn max(mut self, limit: &str) -> Result<Self, ParseThresholdError> {
         self.maximum.push(limit.parse()?);
         Ok(self)
+    }
+
+    /// Whether memory is judged: not a device that held nothing, where the requests that failed on it may fail.
+    pub(super) fn concern(&self, device: &DeviceProfile) -> bool {
+        let held_nothing = device.device.is_device() && device.figures.history == HistoryKind::Empty;
+        !(self.allow_oom && held_nothing)
     }
 
     /// Whether there is any limit.

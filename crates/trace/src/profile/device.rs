@@ -118,9 +118,14 @@ impl DeviceProfile {
         self.events > markers || is_held
     }
 
-    /// True if limits that name no other memory are about it; `allocates` is true if anything is allocated on any device.
-    pub fn is_gated(&self, allocates: bool) -> bool {
-        self.device.is_device() && if allocates { self.figures.allocation_count > 0 } else { self.is_active() }
+    /// True if limits that name no other memory are about it: it held memory at any time, or a request for some failed.
+    pub fn is_gated(&self) -> bool {
+        self.device.is_device()
+            && match self.figures.history {
+                HistoryKind::Recorded | HistoryKind::StateOnly | HistoryKind::NoAllocations => true,
+                HistoryKind::Empty => self.ran_out_of_memory(),
+                HistoryKind::NumbersOnly => self.is_active(),
+            }
     }
 
     /// True for pinned host memory that was recorded or is held.

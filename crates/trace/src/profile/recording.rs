@@ -192,11 +192,9 @@ impl Profile {
         self.devices.iter().find(|device| device.is_active_host())
     }
 
-    /// The devices that limits are about: those on which something was allocated, or those that did anything where
-    /// nothing was allocated on any.
-    pub fn gated_devices(&self) -> Vec<&DeviceProfile> {
-        let allocates = self.allocates();
-        self.devices.iter().filter(|device| device.is_gated(allocates)).collect()
+    /// The devices that limits are about.
+    pub fn gated_devices(&self) -> impl Iterator<Item = &DeviceProfile> {
+        self.devices.iter().filter(|device| device.is_gated())
     }
 
     /// True if another profile has the same frames under the same rules.
