@@ -117,6 +117,35 @@ fn a_workspace_of_cublas_hides_no_growth_of_a_small_program() {
     assert!(told(&grown).1.starts_with("FAIL peak grew 16.00 MiB"), "{grown:?}");
 }
 
+/// A device that allocates and frees a block in a function, beside a block without a stack, if it has one.
+fn beside_unnamed(unnamed: u64, bytes: u64, function: (&str, &str)) -> Profile {
+    let freed = ["free_requested", "free_completed"].map(|action| event(action, A + unnamed, bytes));
+    let room = |action: &str| (unnamed == 0).then(|| event(action, A, 20 * MIB));
+    let allocated = event_of("alloc", A + unnamed, bytes, function);
+    let events = room("segment_alloc").into_iter().chain([allocated]).chain(freed).chain(room("segment_free"));
+    let segments = (unnamed > 0).then(|| segment(0, unnamed));
+    read(segments.into_iter().collect(), vec![events.collect()])
+}
+
+/// A side without workspaces has 0 bytes of them, unless they would have no name.
+#[test]
+fn growth_beside_workspaces_is_known_without_any_and_not_without_names() {
+    let judged = |before: Profile, after: Profile, strict: bool| {
+        let thresholds = Thresholds { beside_workspaces: true, strict, ..growth(&["peak=5%"]) };
+        judge_diff(&compare(before, after), &thresholds).headline().to_string()
+    };
+    let beside = |unnamed: u64, bytes: u64| beside_unnamed(unnamed, bytes, ("at::zeros()", "??"));
+    assert_reads!(judged(beside_workspace(MIB), beside(0, 17 * MIB), false) => str!["FAIL the after has none of the before's 2 call stacks; peak beside cuBLAS workspaces (16.00 MiB) grew 16.00 MiB (17 times), allowed 5 %"]);
+    assert_reads!(judged(beside(0, 17 * MIB), beside_workspace(MIB), false) => str!["PASS the after has none of the before's 1 call stack; peak did not change, allowed 5 %, but reserved-end grew 20.00 MiB. peak is known to within 3.00 MiB, which reaches across the limit."]);
+    // A block without a stack may be a workspace.
+    assert_reads!(judged(beside(16 * MIB, MIB), beside(16 * MIB, MIB * 3 / 2), false) => str!["PASS peak grew 512.00 KiB (+2.9 %), allowed 5 % (16.00 MiB without a stack may be cuBLAS workspaces: peak beside them reaches across the limit)"]);
+    assert_reads!(judged(beside(16 * MIB, MIB), beside(16 * MIB, MIB * 3 / 2), true) => str!["INCONCLUSIVE a warning makes the result untrustworthy (within-error)"]);
+    assert_reads!(judged(beside(16 * MIB, MIB), beside(16 * MIB, MIB), true) => str!["PASS peak did not change, allowed 5 %"]);
+    // Python frames alone name no workspace.
+    let unnameable = beside_unnamed(0, MIB, ("main", "/repo/train.py"));
+    assert_reads!(judged(unnameable, beside(0, MIB), false) => str!["INCONCLUSIVE the after has none of the before's 1 call stack; peak: beside cuBLAS workspaces it is not known: the before has no C++ frames, which name workspaces"]);
+}
+
 /// The workspace and a first block are the peak; they are freed, and a last block follows.
 fn peaking_with_workspace(workspace: u64, first: u64, bytes: u64) -> Profile {
     let allocated = event_of("alloc", A + 4 * MIB, workspace, ("at::cuda::getNewWorkspace()", "??"));

@@ -257,6 +257,16 @@ fn facts_of_a_recorder_are_read_with_its_counters() {
 }
 
 #[test]
+fn figures_do_not_tell_what_is_beside_workspaces() {
+    let folder = folder(&[("a.json", r#"{"peak": 1024}"#), ("ptmem.toml", "beside-workspaces = true")]);
+    let line =
+        |limit: &str| judged(verdict(&ptmem(folder.path(), &["diff", "a.json", "a.json", "--max-growth", limit])));
+    assert_reads!(line("5%") => str!["3: INCONCLUSIVE peak: beside cuBLAS workspaces it is not known: the before holds only figures"]);
+    assert_reads!(line("end=5%") => str!["3: INCONCLUSIVE end: end is not known on both sides"]);
+    assert_reads!(line("5GiB") => str!["3: INCONCLUSIVE peak: beside cuBLAS workspaces it is not known: the before holds only figures"]);
+}
+
+#[test]
 fn an_update_keeps_the_form_of_numbers() {
     let [old, new] = ["{\"peak\": 4096}\n", "{\"max_memory_allocated\": 2048}\n"];
     let folder = folder(&[("golden.json", old), ("new.json", new), ("more.json", "{\"peak\": 8192}")]);

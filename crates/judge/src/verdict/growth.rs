@@ -1,7 +1,7 @@
 //! Limits on growth: a device of a comparison under one of them.
 
 use ptmem_base::pattern::Pattern;
-use ptmem_base::units::{Size, format_percent};
+use ptmem_base::units::Size;
 use ptmem_compare::budget::{Overhead, outside};
 use ptmem_compare::diff::{DeviceDiff, Diff, Row, RowKind, Sides};
 use ptmem_trace::profile::{Bucket, DeviceProfile, Metric, Moment};
@@ -120,35 +120,6 @@ impl<'a> Gated<'a> {
             words += &format!("; {} is now {}", metric.name(), Size(bytes));
         }
         Some(Check { excuse: Some(PassedBy::Mended), ..self.check().passed(words) })
-    }
-
-    /// The check of a figure without cuBLAS workspaces, where the thresholds ask for it and it fails: in a small program they
-    /// are most of the memory, and a percentage of them would hide its growth.
-    fn exceeding_beside_workspaces(&self, metric: Metric) -> Option<Check> {
-        if !self.thresholds.beside_workspaces || !matches!(metric, Metric::Peak | Metric::End) {
-            return None;
-        }
-        let profiles = &self.diff.profiles;
-        let before = self.sides.before.without_workspaces(&profiles.before.grouper());
-        let after = self.sides.after.without_workspaces(&profiles.after.grouper());
-        let own = Sides { before, after }.both()?;
-        let figures = own.map(|own| if metric == Metric::End { own.end } else { own.peak });
-        let limit = &self.growth.limit;
-        let delta = figures.delta();
-        if delta <= 0 || limit.holds(figures.before, delta) {
-            return None;
-        }
-        // An agreement covers what these figures gained, not the whole.
-        let mut check = self.check();
-        check.compare(figures.map(|bytes| Some(*bytes)), limit);
-        let percent = format_percent(delta, figures.before).map(|percent| format!(" ({percent})")).unwrap_or_default();
-        let grown = Size(u64::try_from(delta).unwrap_or(u64::MAX));
-        let workspaces = Size(own.before.workspaces);
-        // Where the before has its own elsewhere, stacks explain more than this growth, as they do for the whole peak.
-        check.figures.is_elsewhere = metric == Metric::Peak && own.after.at != own.after.peak;
-        let metric = metric.name();
-        check.figures.words = Some(format!("{metric} beside cuBLAS workspaces ({workspaces}) grew {grown}{percent}"));
-        Some(check)
     }
 
     /// That a peak grew by slack, where the program asked for no more.
@@ -280,11 +251,8 @@ impl Judge {
             return self.cannot_tell(check, reason);
         };
         self.doubt_or_accept(gated, &mut check, metric);
-        if check.outcome == Outcome::Pass
-            && let Some(beside) = gated.exceeding_beside_workspaces(metric)
-        {
-            check = beside;
-            self.doubt_or_accept(gated, &mut check, metric);
+        if check.outcome == Outcome::Pass && gated.counts_beside_workspaces(metric) {
+            check = self.beside_workspaces(gated, metric, check);
         }
         let is_explained = check.reason.is_none() && !check.figures.is_elsewhere;
         if check.outcome == Outcome::Exceeded && delta > 0 && is_explained {
@@ -293,7 +261,7 @@ impl Judge {
         self.add(check);
     }
 
-    fn doubt_or_accept(&mut self, gated: &Gated<'_>, check: &mut Check, metric: Metric) {
+    pub(super) fn doubt_or_accept(&mut self, gated: &Gated<'_>, check: &mut Check, metric: Metric) {
         self.doubt(check, gated.errors(metric, |device| metric.max_error(device)));
         if check.outcome == Outcome::Exceeded {
             gated.budget().accept_metric(check, metric, gated.device, has_rows_at_peak(gated.diff));

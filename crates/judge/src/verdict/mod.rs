@@ -32,6 +32,7 @@ mod stacks;
 mod target;
 mod thresholds;
 mod words;
+mod workspaces;
 
 pub use accepted::{Accepted, Day};
 pub use change::Bound;

@@ -28,7 +28,7 @@ pub use crate::replay::{Checks, Counter, Figures, HistoryKind, Layout, Oom, Posi
 pub use crate::trace::{Bucket, Highest};
 pub use ptmem_snapshot::snapshot::{AllocatorSettings, EndingKind, RunFacts, Tables};
 
-pub use device::{DeviceProfile, WithoutWorkspaces};
+pub use device::{DeviceProfile, OwnFigures, WithoutWorkspaces};
 pub use error::ProfileError;
 pub use every::{Every, Interval, Lack, MOST_INTERVALS, ParseEveryError};
 pub use guesses::{SupposedSizes, Unknown, tell_once as tell_guesses_once};

@@ -1,0 +1,87 @@
+//! Growth beside the workspaces of cuBLAS: in a small program they are most of the memory, and a percentage of them would hide
+//! its growth.
+
+use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_base::units::{Size, format_percent};
+use ptmem_compare::diff::Sides;
+use ptmem_trace::profile::{Metric, OwnFigures, WithoutWorkspaces};
+
+use super::growth::Gated;
+use super::judge::Judge;
+use super::{Check, Outcome};
+
+impl Gated<'_> {
+    /// Whether a figure must also hold its limit without workspaces.
+    pub(super) fn counts_beside_workspaces(&self, metric: Metric) -> bool {
+        self.thresholds.beside_workspaces && matches!(metric, Metric::Peak | Metric::End)
+    }
+
+    /// The figures of both sides without workspaces; the error is the reason why they are not known.
+    fn without_workspaces(&self) -> Result<Sides<WithoutWorkspaces>, String> {
+        for (side, device) in self.sides.each() {
+            let lack = if device.is_numbers() {
+                "holds only figures"
+            } else if device.figures.allocation_count > 0 && !device.recorded_frames.cpp {
+                "has no C++ frames, which name workspaces"
+            } else {
+                continue;
+            };
+            return Err(format!("beside cuBLAS workspaces it is not known: the {side} {lack}"));
+        }
+        let profiles = &self.diff.profiles;
+        Ok(Sides::BOTH.map(|&side| self.sides.of(side).without_workspaces(&profiles.of(side).grouper())))
+    }
+
+    /// Whether figures grew by more than the limit allows.
+    fn grew_too_much(&self, figures: Sides<u64>) -> bool {
+        figures.delta() > 0 && !self.growth.limit.holds(figures.before, figures.delta())
+    }
+
+    /// The check of a figure without workspaces that exceeds the limit.
+    fn exceeding_beside_workspaces(&self, metric: Metric, beside: Sides<WithoutWorkspaces>) -> Check {
+        let figures = beside.map(|beside| figure(beside.own, metric));
+        // An agreement covers what these figures gained, not the whole.
+        let mut check = self.check();
+        check.compare(figures.map(|bytes| Some(*bytes)), &self.growth.limit);
+        let delta = figures.delta();
+        let percent = format_percent(delta, figures.before).map(|percent| format!(" ({percent})")).unwrap_or_default();
+        let grown = Size(u64::try_from(delta).unwrap_or(u64::MAX));
+        let workspaces = Size(beside.before.workspaces);
+        // Where the before has its own elsewhere, stacks explain more than this growth, as they do for the whole peak.
+        check.figures.is_elsewhere = metric == Metric::Peak && beside.after.own.at != beside.after.own.peak;
+        let metric = metric.name();
+        check.figures.words = Some(format!("{metric} beside cuBLAS workspaces ({workspaces}) grew {grown}{percent}"));
+        check
+    }
+}
+
+/// A figure of a part of the stacks.
+fn figure(of: OwnFigures, metric: Metric) -> u64 {
+    if metric == Metric::End { of.end } else { of.peak }
+}
+
+impl Judge {
+    /// The check of a figure that holds its limit, or of the same without workspaces if that exceeds it or is not known.
+    pub(super) fn beside_workspaces(&mut self, gated: &Gated<'_>, metric: Metric, mut check: Check) -> Check {
+        let beside = match gated.without_workspaces() {
+            Ok(beside) => beside,
+            Err(reason) => {
+                return Check { outcome: Outcome::Inconclusive, excuse: None, reason: Some(reason), ..check };
+            }
+        };
+        if gated.grew_too_much(beside.map(|beside| figure(beside.own, metric))) {
+            check = gated.exceeding_beside_workspaces(metric, beside);
+            self.doubt_or_accept(gated, &mut check, metric);
+        } else if gated.grew_too_much(beside.map(|beside| figure(beside.named, metric))) {
+            let unnamed = beside.map(|beside| figure(beside.own, metric) - figure(beside.named, metric));
+            let message = format!(
+                "{} without a stack may be cuBLAS workspaces: {} beside them reaches across the limit",
+                Size(unnamed.before.max(unnamed.after)),
+                metric.name()
+            );
+            check.reason.get_or_insert_with(|| message.clone());
+            self.diagnostics.push(Diagnostic::new(Code::WithinError, check.device, message));
+        }
+        check
+    }
+}
