@@ -75,6 +75,7 @@ class FakeTorch:
         #: Addresses of the blocks that are held, and the number of frees.
         self.held: list[int] = []
         self.freed = 0
+        self.failed = 0
         self.waiting: list[Callable[[], None]] = []
         self.observers: list[Callable[..., None]] = []
         self.hooks: list[Callable[..., None]] = []
@@ -180,7 +181,12 @@ class FakeTorch:
         counter = {"all": {"current": self.allocated, "peak": peak, "allocated": self.counted, "freed": self.freed}}
         held = 10 << 20 if self.counted else 0
         reserved = {"all": {"current": held, "peak": max(held, peak)}}
-        return {"allocated_bytes": counter, "reserved_bytes": reserved, "allocation": counter}
+        return {
+            "allocated_bytes": counter,
+            "reserved_bytes": reserved,
+            "allocation": counter,
+            "num_ooms": self.failed,
+        }
 
     def reset_peak_memory_stats(self, device: int) -> None:
         getattr(self.core, f"_{self.kind}_resetPeakMemoryStats")(device)

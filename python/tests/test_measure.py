@@ -27,6 +27,19 @@ def test_parts_have_peaks_of_their_own(any_torch: FakeTorch, tmp_path: Path) -> 
     assert cases["train"][device]["allocated_bytes.all.current"] == 300
 
 
+def test_requests_that_failed_in_a_part_are_counted(torch: FakeTorch, tmp_path: Path) -> None:
+    path = tmp_path / "memory.json"
+    use(torch, 100, 100)
+    torch.failed = 2
+    counts = []
+    for failed in [0, 3]:
+        with measure(path):
+            use(torch, 900, 300)
+            torch.failed += failed
+        counts.append(json.loads(path.read_text())["cuda:0"].get("num_ooms"))
+    assert counts == [None, 3]
+
+
 def test_without_a_case_a_file_holds_one_part(
     torch: FakeTorch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

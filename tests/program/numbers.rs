@@ -256,6 +256,35 @@ fn facts_of_a_recorder_are_read_with_its_counters() {
     }
 }
 
+/// A program that goes on after a request failed needs more than it shows.
+#[test]
+fn requests_that_failed_are_counted_beside_figures() {
+    let counted =
+        |failed: u64| format!(r#"{{"cuda:0": {{"num_ooms": {failed}, "peak": 1024}}, "cuda:1": {{"peak": 9}}}}"#);
+    let nested = r#"{"allocated_bytes": {"all": {"peak": 1024, "current": 0}}, "num_alloc_retries": 4, "num_ooms": 1}"#;
+    let (none, two) = (counted(0), counted(2));
+    let files = [("none.json", &*none), ("two.json", &two), ("nested.json", nested)];
+    let folder = folder(&[&files[..], &[("t.csv", "case,peak,num_ooms\nx,1024,3\ny,9,\n")]].concat());
+    let line = |words: &[&str]| judged(verdict(&ptmem(folder.path(), words)));
+    assert_reads!(line(&["diff", "none.json", "two.json", "--max-growth", "5%"]) => str!["1: FAIL device 0: out of memory: 2 requests failed"]);
+    assert_reads!(line(&["diff", "two.json", "none.json", "--max-growth", "5%"]) => str!["0: PASS device 0: memory ran out in the before and no longer does; peak is now 1.00 KiB"]);
+    assert_reads!(line(&["diff", "two.json", "two.json", "--max-growth", "5%"]) => str!["3: INCONCLUSIVE device 0: peak: memory ran out on both sides: the peak is the limit of the device, not the need of the program"]);
+    assert_reads!(line(&["check", "nested.json", "--max", "1GiB"]) => str!["1: FAIL out of memory: 1 request failed"]);
+    assert_reads!(line(&["check", "t.csv", "--max", "1GiB"]) => str!["1: FAIL x: out of memory: 3 requests failed"]);
+    // A saved profile keeps the number.
+    assert_eq!(ptmem(folder.path(), &["profile", "two.json", "-o", "saved.json"]).status.code(), Some(0));
+    assert_eq!(line(&["check", "saved.json", "--max", "1GiB"]), line(&["check", "two.json", "--max", "1GiB"]));
+    // Among objects of other things, or as another value, it is no figure.
+    for other in [
+        r#"{"num_ooms": 3, "a": {"peak": 9}}"#,
+        r#"{"peak": 9, "num_ooms": "many"}"#,
+        r#"{"peak": 9, "x": {"num_ooms": 1}}"#,
+    ] {
+        fs::write(folder.path().join("other.json"), other).unwrap();
+        assert_eq!(verdict(&ptmem(folder.path(), &["check", "other.json", "--max", "1GiB"])).0, 0, "{other}");
+    }
+}
+
 #[test]
 fn figures_do_not_tell_what_is_beside_workspaces() {
     let folder = folder(&[("a.json", r#"{"peak": 1024}"#), ("ptmem.toml", "beside-workspaces = true")]);

@@ -30,6 +30,9 @@ FORMAT = 1
 #: Counters of PyTorch's allocator, to check a snapshot against.
 COUNTERS = ("allocated_bytes", "active_bytes", "requested_bytes", "reserved_bytes")
 
+#: The counter of requests that failed.
+FAILED = "num_ooms"
+
 #: Bounds, so that facts stay small beside the history.
 LONGEST_MESSAGE = 500
 MOST_FILES_OF_A_PACKAGE = 5_000
@@ -296,6 +299,8 @@ class Peaks:
     def __init__(self, torch: Any) -> None:
         self.torch = torch
         self._highest: dict[str, dict[str, int]] = {}
+        #: The requests of each device that had failed before.
+        self._failed: dict[int, int] = {}
         self._replaced: dict[str, Any] = {}
 
     def begin(self) -> None:
@@ -307,6 +312,7 @@ class Peaks:
         if gpu.is_initialized():
             for device in range(gpu.device_count()):
                 gpu.reset_peak_memory_stats(device)
+            self._failed = {device: stats.get(FAILED, 0) for device, stats in stats_of_devices(self.torch)}
         self._highest.clear()
 
     def _replace(self, name: str, reset: Callable[..., Any]) -> None:
@@ -324,7 +330,7 @@ class Peaks:
         self._replaced.clear()
 
     def figures(self) -> dict[str, dict[str, int]]:
-        """Peaks and current values in bytes, of each device that was used."""
+        """Peaks and current values in bytes, and the number of failed requests, of each device that was used."""
         found = {}
         for device, stats in stats_of_devices(self.torch):
             key = f"{kind_of(self.torch)}:{device}"
@@ -336,6 +342,9 @@ class Peaks:
                     peak = f"{name}.all.peak"
                     figures[peak] = max(counter["peak"], highest.get(peak, 0))
                     figures[f"{name}.all.current"] = counter["current"]
+            failed = stats.get(FAILED, 0) - self._failed.get(device, 0)
+            if failed > 0:
+                figures[FAILED] = failed
             if any(figures.values()):
                 found[key] = figures
         return found

@@ -19,7 +19,7 @@ use std::{env, fs};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use ptmem::config::Recording;
-use ptmem::profile::{EndingKind, Profile, ReadOptions};
+use ptmem::profile::{DeviceProfile, EndingKind, Profile, ReadOptions};
 use ptmem_simulate::{Card, Compute, StepRange, empty_caches, offline_trackers};
 #[cfg(unix)]
 use rustix::fs::FlockOperation;
@@ -343,6 +343,6 @@ fn ran_out_of_memory(path: &Path) -> bool {
     let Profile { run, devices, .. } = &profile;
     match run.as_ref().and_then(|run| run.ending.as_ref()) {
         Some(ending) => ending.kind == EndingKind::Oom,
-        None => devices.iter().any(|device| !device.figures.ooms.is_empty()),
+        None => devices.iter().any(DeviceProfile::ran_out_of_memory),
     }
 }

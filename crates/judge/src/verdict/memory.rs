@@ -3,6 +3,7 @@
 use std::fmt;
 
 use ptmem_base::device::DeviceId;
+use ptmem_base::text::count;
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{Diff, Sides};
 use ptmem_compare::leak::{DeviceLeaks, Mode};
@@ -32,7 +33,8 @@ impl Judge {
     /// ends are those of runs cut short, and nothing follows about the time between them.
     pub(super) fn out_of_memory_of_leaks(&mut self, device: &DeviceLeaks, mode: Mode) {
         let Some(failure) = &device.failure else { return };
-        let failures = Failures { first: &failure.first, request: failure.request.as_deref(), count: failure.count };
+        let count = failure.count as u64;
+        let failures = Failures { first: Some(&failure.first), request: failure.request.as_deref(), count };
         let check = failures.check(device.device);
         self.checks.push(match mode {
             Mode::Series if failure.from_the_first => {
@@ -47,49 +49,55 @@ impl Judge {
 
 /// Requests of a device that failed for lack of memory.
 struct Failures<'d> {
-    first: &'d Oom,
+    /// The first, where more than the number is known.
+    first: Option<&'d Oom>,
     /// The label of its stack.
     request: Option<&'d str>,
-    count: usize,
+    count: u64,
 }
 
 /// The first failed allocation of a device in words.
 pub fn out_of_memory(device: &DeviceProfile) -> Option<String> {
     let failures = Failures::of(device)?;
-    Some(format!("{failures}; {}", failures.held()))
+    let held = failures.held().map(|held| format!("; {held}")).unwrap_or_default();
+    Some(format!("{failures}{held}"))
 }
 
 impl<'d> Failures<'d> {
     fn of(device: &'d DeviceProfile) -> Option<Self> {
-        let first = device.figures.ooms.first().filter(|_| device.ran_out_of_memory())?;
-        Some(Self { first, request: device.failed_request.as_deref(), count: device.figures.ooms.len() })
+        let count = device.figures.ooms.len() as u64 + device.figures.failed_count;
+        let first = device.figures.ooms.first();
+        device.ran_out_of_memory().then_some(Self { first, request: device.failed_request.as_deref(), count })
     }
 
     fn check(&self, device: DeviceId) -> Check {
         Check {
             device: Some(device),
             outcome: Outcome::Exceeded,
-            reason: Some(self.held()),
+            reason: self.held(),
             figures: CheckedFigures { words: Some(self.to_string()), ..CheckedFigures::default() },
             ..Check::new(LimitKind::OutOfMemory, "none".to_owned(), Level::Fail)
         }
     }
 
     /// The memory held and free when the first request failed, and the largest block that could have served it.
-    fn held(&self) -> String {
-        let Oom { allocated, reserved, device_free, largest_free, .. } = *self.first;
+    fn held(&self) -> Option<String> {
+        let Oom { allocated, reserved, device_free, largest_free, .. } = *self.first?;
         let allocated = allocated.map(|bytes| format!("{} were allocated", Size(bytes)));
         let reserved = reserved.map(|bytes| format!("{} reserved", Size(bytes)));
         let free = format!("{} free on the device", Size(device_free));
         let largest = largest_free.map(|bytes| format!("largest free block of its pool {}", Size(bytes)));
-        allocated.into_iter().chain(reserved).chain([free]).chain(largest).collect::<Vec<_>>().join(", ")
+        Some(allocated.into_iter().chain(reserved).chain([free]).chain(largest).collect::<Vec<_>>().join(", "))
     }
 }
 
 /// The first request that failed: its size and its stack; and the number of failures.
 impl fmt::Display for Failures<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "out of memory: {} requested", Size(self.first.requested))?;
+        let Some(first) = self.first else {
+            return write!(f, "out of memory: {}", count(self.count, "request failed", "requests failed"));
+        };
+        write!(f, "out of memory: {} requested", Size(first.requested))?;
         self.request.map_or(Ok(()), |label| write!(f, " by {label}"))?;
         match self.count {
             0 | 1 => Ok(()),

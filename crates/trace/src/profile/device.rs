@@ -162,7 +162,7 @@ impl DeviceProfile {
 
     /// True if an allocation failed for lack of memory.
     pub fn ran_out_of_memory(&self) -> bool {
-        !self.figures.ooms.is_empty()
+        self.figures.ran_out_of_memory()
     }
 
     /// Looks at another moment.

@@ -207,6 +207,9 @@ pub struct Figures {
     /// Failed allocations. A saved profile has them with their stacks.
     #[serde(skip)]
     pub ooms: Vec<Oom>,
+    /// Number of failed allocations of which only PyTorch's counter is known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed_count: u64,
     /// The self-checks.
     pub checks: Checks,
     /// A coarse curve.
@@ -214,7 +217,16 @@ pub struct Figures {
     pub timeline: Timeline,
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 impl Figures {
+    /// True if an allocation failed for lack of memory.
+    pub fn ran_out_of_memory(&self) -> bool {
+        !self.ooms.is_empty() || self.failed_count > 0
+    }
+
     /// One of the counters.
     pub fn counter(&self, measure: Measure) -> &Counter {
         match measure {

@@ -149,6 +149,7 @@ impl Findings<'_> {
             allocated_total: u64::try_from(counters.allocated_total)
                 .map_err(|_| ReplayError::Overflow { device: self.view.id, what: "allocated in total" })?,
             ooms: counters.ooms.iter().map(|&oom| self.oom(oom)).collect(),
+            failed_count: 0,
             checks: Checks {
                 sizes: Recovered { recovered: self.sizes.recovered, total: total as u64 },
                 checkpoints: counters.checkpoints,

@@ -37,6 +37,8 @@ pub(super) struct DeviceNumbers {
     pub(super) serving: BTreeMap<Serving, StatedFigure>,
     /// True if a figure is named, whether or not its value is known.
     pub(super) is_stated: bool,
+    /// The number of failed allocations.
+    pub(super) failed_count: u64,
 }
 
 impl DeviceNumbers {
@@ -96,6 +98,7 @@ impl DeviceNumbers {
             reserved: self.counter(Measure::Reserved),
             fragmentation: Fragmentation { peak: None, end: unused },
             checks: Checks { end_matches: true, ..Checks::default() },
+            failed_count: self.failed_count,
             ..Figures::default()
         };
         DeviceProfile { device, figures, ..DeviceProfile::default() }
@@ -187,6 +190,15 @@ impl Cases {
             return Err(NumbersError::TooMany { most: MOST_CASES, kind: "cases" });
         }
         Ok(self.all.entry(name.to_owned()).or_default())
+    }
+
+    /// The figures of a case that are known already, or of one of its devices.
+    pub(super) fn known(&mut self, case: &str, device: Option<DeviceId>) -> Option<&mut DeviceNumbers> {
+        let case = self.all.get_mut(case)?;
+        match device {
+            Some(device) => case.devices.get_mut(&device).map(|(_, numbers)| numbers),
+            None => Some(&mut case.own),
+        }
     }
 
     /// The figures of a device of a case.

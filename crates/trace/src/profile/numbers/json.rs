@@ -13,7 +13,7 @@ use super::Recognition;
 use super::bytes::{IterationSeries, Stated, of_text, whole};
 use super::cases::{Cases, DeviceNumbers};
 use super::error::NumbersError;
-use super::key::{Stage, device_of, figure_of};
+use super::key::{FAILED_COUNT, Stage, device_of, figure_of};
 use crate::profile::Serving;
 use crate::trace::Measure;
 
@@ -189,6 +189,22 @@ impl FigureReader {
         self.problem = self.problem.take().or(set.err());
     }
 
+    /// Takes the number of failed allocations that stands beside the counters of the owner at the path.
+    fn take_failed(&mut self, count: u64) {
+        let known = match &self.path[..] {
+            [] => self.cases.known("", None),
+            [name] => match device_of(name) {
+                Some(device) => self.cases.known("", Some(device)),
+                None => self.cases.known(name, None),
+            },
+            [case, name] => device_of(name).and_then(|device| self.cases.known(case, Some(device))),
+            _ => None,
+        };
+        if let Some(numbers) = known {
+            numbers.failed_count = count;
+        }
+    }
+
     /// Takes the series that was read, whose values the path leads to.
     fn take_series(&mut self) {
         let series = std::mem::take(&mut self.series);
@@ -318,6 +334,7 @@ impl<'de> Visitor<'de> for JsonItem<'_> {
             reader.devices.push(reader.path.clone());
         }
         let mut keys = HashSet::new();
+        let mut failed = None;
         while let Some(key) = map.next_key::<String>()? {
             if !keys.insert(key.clone()) {
                 reader.path.push(key.clone());
@@ -328,7 +345,16 @@ impl<'de> Visitor<'de> for JsonItem<'_> {
             if matches!(reader.problem, Some(NumbersError::TooMany { .. })) {
                 return Err(A::Error::custom("too many"));
             }
+            if key == FAILED_COUNT {
+                let stated: &RawValue = map.next_value()?;
+                failed = stated.get().parse().ok();
+                continue;
+            }
             reader.enter(&mut map, key)?;
+        }
+        // Its counters may follow it.
+        if let Some(count) = failed {
+            reader.take_failed(count);
         }
         if is_series {
             reader.take_series();

@@ -25,6 +25,9 @@ const KEYS: [(&str, Measure, Stage); 8] = [
     ("mem-reserved-bytes", Measure::Reserved, Stage::End),
 ];
 
+/// The key of the number of failed allocations.
+pub(super) const FAILED_COUNT: &str = "num_ooms";
+
 const STAGES: [(&str, Stage); 2] = [("peak", Stage::Peak), ("current", Stage::End)];
 
 /// The figure that a key names.

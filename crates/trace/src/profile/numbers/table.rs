@@ -6,7 +6,7 @@ use ptmem_base::text::{cut, printable};
 use super::bytes::of_text;
 use super::cases::Cases;
 use super::error::NumbersError;
-use super::key::{device_of, figure_of};
+use super::key::{FAILED_COUNT, device_of, figure_of};
 use crate::profile::Serving;
 
 /// Columns that name the case of a row.
@@ -47,6 +47,8 @@ pub(super) fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
                 numbers.set(figure, of_text(cell), place)?;
             } else if let Some(figure) = Serving::named(key) {
                 numbers.state(figure, of_text(cell), place)?;
+            } else if key == FAILED_COUNT {
+                numbers.failed_count = cell.parse().unwrap_or(0);
             }
         }
     }
