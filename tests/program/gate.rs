@@ -744,6 +744,33 @@ fn a_stored_before_is_updated_by_its_gate() {
     assert!(text(&output.stderr).contains("'train' has no stored before"), "{}", text(&output.stderr));
 }
 
+/// Counters decide only where every limit is on one of them, and holds.
+#[test]
+fn stacks_are_recorded_unless_counters_show_that_all_limits_hold() {
+    let checkout = Checkout::new("before.pkl");
+    let [runs, snapshot] = [checkout.folder.path().join("runs"), fixtures().join("before.pkl")];
+    let records = |counters: &str| {
+        let [runs, snapshot] = [runs.display(), snapshot.display()];
+        format!(
+            "pwd >> '{runs}'\ncase $PTMEM_SNAPSHOT in\n*.json) echo '{counters}' > \"$PTMEM_SNAPSHOT\" ;;\n\
+             *) cp '{snapshot}' \"$PTMEM_SNAPSHOT\" ;;\nesac\n"
+        )
+    };
+    for (counters, limits, expected) in [
+        (r#"{"peak": 1024, "end": 512}"#, "max-growth = \"5%\"", 2),
+        (r#"{"peak": 1024, "end": 512}"#, "max-growth = \"5%\"\nwarn-growth = { end = \"0\" }", 2),
+        (r#"{"peak": 1024, "end": 512}"#, "max-growth = \"5%\"\nwarn-growth = { stack = \"0\" }", 4),
+        (r#"{"peak": 1024, "num_ooms": 1}"#, "max-growth = \"5%\"", 4),
+    ] {
+        checkout.write("run.sh", &records(counters));
+        checkout.write("ptmem.toml", &format!("{GATE}measure = true\n{limits}\n"));
+        checkout.commit("measure");
+        fs::write(&runs, "").unwrap();
+        let output = checkout.run(&["--no-cache", "--base", "HEAD"]);
+        assert_eq!((output.status.code(), checkout.runs()), (Some(0), expected), "{limits}: {}", text(&output.stderr));
+    }
+}
+
 #[test]
 fn repeated_runs_tell_how_far_figures_differ_and_which_limits_are_calm() {
     let checkout = Checkout::new("before.pkl");

@@ -257,8 +257,8 @@ impl Gates<'_> {
         let (Sides { before, after }, _) = recordings.both(base, plans, true)?;
         let (Ok(before), Ok(after)) = (before?, after?) else { return Ok(None) };
         let pair = self.pair_of_recorded(plans, gate, base, Sides { before, after })?;
-        let verdict = compare_all(std::slice::from_ref(&pair), &self.request(None)).map(|gate| gate.verdict());
-        if verdict.is_ok_and(|verdict| verdict == Verdict::Pass) {
+        let gate = compare_all(std::slice::from_ref(&pair), &self.request(None));
+        if gate.is_ok_and(|gate| gate.holds_all_limits()) {
             return Ok(Some(pair));
         }
         output::print_note("the counters do not show that all limits hold: recording both sides with call stacks");

@@ -9,7 +9,7 @@ use ptmem_trace::profile::Profile;
 
 use super::headline::{Badness, NamedJudgement, badness, headline};
 use super::ranks::RankResult;
-use super::{Headline, Judgement, Member, MissingRank, Ranks, Thresholds, Verdict, has_ranks};
+use super::{Headline, Judgement, Member, MissingRank, Outcome, Ranks, Thresholds, Verdict, has_ranks};
 
 /// A diagnostic, and the side that it concerns where that is one.
 pub type Sided<'a> = (Option<Side>, &'a Diagnostic);
@@ -180,6 +180,12 @@ impl<T: Judged> Suite<T> {
     /// Whether anything was gated.
     pub fn is_gated(&self) -> bool {
         self.judgements().any(|judgement| !judgement.checks.is_empty())
+    }
+
+    /// Whether it passes, and no limit that only warns is exceeded or cannot be decided.
+    pub fn holds_all_limits(&self) -> bool {
+        let mut checks = self.judgements().flat_map(|judgement| &judgement.checks);
+        self.verdict() == Verdict::Pass && checks.all(|check| check.outcome == Outcome::Pass)
     }
 
     /// Whether it fails by growth, or by shrinkage, and by nothing else, which can be agreed to.
