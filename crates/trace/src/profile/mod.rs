@@ -23,12 +23,13 @@ pub mod saved;
 mod serving;
 mod source;
 mod totals;
+mod workspaces;
 
 pub use crate::replay::{Checks, Counter, Figures, HistoryKind, Layout, Oom, Position, PrivatePool, Timeline};
 pub use crate::trace::{Bucket, Highest};
 pub use ptmem_snapshot::snapshot::{AllocatorSettings, EndingKind, RunFacts, Tables};
 
-pub use device::{DeviceProfile, OwnFigures, WithoutWorkspaces};
+pub use device::DeviceProfile;
 pub use error::ProfileError;
 pub use every::{Every, Interval, Lack, MOST_INTERVALS, ParseEveryError};
 pub use guesses::{SupposedSizes, Unknown, tell_once as tell_guesses_once};
@@ -43,3 +44,4 @@ pub use recording::Profile;
 pub use serving::{Serving, StatedFigure, serving_in};
 pub use source::{InputKind, Raise, Source};
 pub use totals::{ExactStack, GroupMember, Held, Identity, StackTotal, Sums, groups_of_origins, identity, others};
+pub use workspaces::{OwnFigures, WithoutWorkspaces};
