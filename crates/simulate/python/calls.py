@@ -98,6 +98,10 @@ class Call:
         value = self.operator.bound(self.arguments, self.named).get(name)
         return default if value is None else value
 
+    def number(self, value, kind=None):
+        """A tensor of the host of one element: a default device of the program is not that of the engine."""
+        return self.torch.full((1,), value, dtype=kind, device="cpu")
+
     def fits(self):
         """True if operands and results are within the limit, and not long to compute."""
         engine = self.engine
@@ -127,7 +131,7 @@ class Call:
     def host_of(self, tensor):
         torch = self.torch
         if id(tensor) in self.only_written:
-            return torch.empty(tensor.shape, dtype=tensor.dtype)
+            return torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
         if tensor.dtype == torch.bool and self.engine.trust(tensor) == ABSENT:
             return self.engine.passes(tensor)
         values = self.engine.read(tensor)
@@ -139,7 +143,7 @@ class Call:
         """What stands for a result that the program brings."""
         if isinstance(value, (list, tuple)):
             return type(value)([self.result_like(part) for part in value])
-        return self.torch.empty(0, dtype=value.dtype)
+        return self.torch.empty(0, dtype=value.dtype, device="cpu")
 
     def compute(self):
         """The results of the operator on the host, those that it writes to its operands last."""
@@ -175,7 +179,8 @@ class Call:
         if not values or any(value is None for value in values.values()):
             return None
         for tensor in self.writes:
-            values[id(tensor)] = values.get(id(tensor), self.torch.empty(1, dtype=tensor.dtype)).clone()
+            before = values.get(id(tensor))
+            values[id(tensor)] = self.number(0, tensor.dtype) if before is None else before.clone()
         arguments = self.on_host(self.arguments, values)
         named = {name: self.on_host(value, values) for name, value in self.named.items()}
         return self.work([self.operator.overload(*arguments, **named).view(1)], self.trust)

@@ -10,7 +10,7 @@ class Stream:
     """The host's generator for one of a device."""
 
     def __init__(self, torch):
-        self.generator = torch.Generator()
+        self.generator = torch.Generator("cpu")
         self.place = None
         self.states = {}
 

@@ -291,7 +291,7 @@ class Steering:
         """Writes what a rank sends into a tensor. Nothing is allocated on the device."""
         found = self.peers.answer(kind, sender, place)
         if found is not None:
-            values = self.torch.tensor(found[0], dtype=tensor.dtype)
+            values = self.torch.tensor(found[0], dtype=tensor.dtype, device="cpu")
             tensor.copy_(values if values.numel() == 1 else values.reshape(tensor.shape))
 
     def broadcast(self, tensor, src=None, group=None, async_op=False, group_src=None):

@@ -45,7 +45,7 @@ def rule(operator, arguments, named, tensors, call=None):
     absent = [tensor for tensor, trust in zip(call.read, call.trusts) if trust == ABSENT]
     if all(tensor.numel() <= 1 for tensor in [*absent, *call.read]):
         if operator.base in ("le", "gt") and len(tensors) == 1 and is_asked_by_lbfgs(call.engine):
-            return call.work([call.torch.tensor([operator.base == "gt" and call.value("other") > 0])], SUPPOSED)
+            return call.work([call.number(operator.base == "gt" and call.value("other") > 0)], SUPPOSED)
         return computed(call, SUPPOSED)  # The one of a loss or the error of a solver reads as the fill.
     if operator.base in MASKS and is_mask(call):
         return call.work(mask(call), SHARE)
@@ -89,7 +89,7 @@ def equality(operator, arguments, named, tensors):
     single = call.trust == ABSENT and all(tensor.numel() <= 1 for tensor in call.read)
     if not call.plain or not (single or (finite and call.trust >= SUPPOSED)):
         return rule(operator, arguments, named, tensors)
-    result = call.torch.tensor([same != (operator.base == "ne")])
+    result = call.number(same != (operator.base == "ne"))
     return call.work([result], DOUBTFUL if finite else SUPPOSED)
 
 
@@ -99,7 +99,7 @@ def check(operator, arguments, named, tensors):
     place = call.read[0]
     answer = call.engine.thread.answer
     if answer is not None and call.trust >= SHARE:
-        return call.work([call.torch.tensor([bool(answer)])], KNOWN)  # Of a comparison by a kernel of `equal`.
+        return call.work([call.number(bool(answer))], KNOWN)  # Of a comparison by a kernel of `equal`.
     if not call.plain or call.trust < SUPPOSED:
         return rule(operator, arguments, named, tensors)
     if place.numel() != 1 and operator.bound(arguments, named).get("dim") is not None:
@@ -109,7 +109,7 @@ def check(operator, arguments, named, tensors):
     if call.small and call.trust < ABSENT:
         some = bool(call.host_of(place).any())
     passes = operator.base == "all" and (call.trust == ABSENT or (place.numel() == 1 and keep > 0))
-    return call.work([call.torch.tensor([passes or some])], SUPPOSED)
+    return call.work([call.number(passes or some)], SUPPOSED)
 
 
 def total(operator, arguments, named, tensors):
@@ -124,7 +124,7 @@ def total(operator, arguments, named, tensors):
     each = call.engine.keep if uniform is None else uniform.double().item()
     each = each != 0 if operator.base == "count_nonzero" and uniform is not None else each
     each = each if operator.base == "mean" else math.floor(each * count) if uniform is None else each * count
-    return call.work([call.torch.tensor([each], dtype=shape.dtype)], call.trust)
+    return call.work([call.number(each, shape.dtype)], call.trust)
 
 
 def spread(torch, rows, count, of, values=None, descending=True):
@@ -133,13 +133,14 @@ def spread(torch, rows, count, of, values=None, descending=True):
     They begin in the middle: the first and last of a vocabulary mean something. Where there are values, they are those
     of the largest or smallest, and only of equal ones those that would come first without values.
     """
-    first = of // 2 + torch.arange(rows)[:, None] * count
+    columns = torch.arange(max(of, count), device="cpu")
+    first = of // 2 + torch.arange(rows, device="cpu")[:, None] * count
     if values is None:
-        return (first + torch.arange(count)) % max(of, 1)
-    places = (first + torch.arange(of)) % max(of, 1)
+        return (first + columns[:count]) % max(of, 1)
+    places = (first + columns[:of]) % max(of, 1)
     # NaN was computed from unknown values.
     ordered = values.double().nan_to_num(0.0).gather(1, places).sort(dim=-1, descending=descending, stable=True)
-    return places.gather(1, ordered[1])[:, torch.arange(count) % max(of, 1)]
+    return places.gather(1, ordered[1])[:, columns[:count] % max(of, 1)]
 
 
 def order(operator, arguments, named, tensors):
@@ -207,7 +208,7 @@ def suppressed(operator, arguments, named, tensors):
         return computed(call)
     count = call.read[0].shape[0]
     call.engine.suppose(count)
-    return call.work([call.torch.arange(count)], SUPPOSED, count)
+    return call.work([call.torch.arange(count, device="cpu")], SUPPOSED, count)
 
 
 def copy(operator, arguments, named, tensors):
@@ -243,7 +244,7 @@ def read_number(operator, arguments, named, tensors):
     if not place.is_floating_point() or call.trust < SUPPOSED or not is_asked_by_lbfgs(call.engine):
         return None
     value = call.engine.read(place).clone() if call.trust < ABSENT else None
-    call.engine.write(place, call.torch.tensor([-next(LOSSES)], dtype=place.dtype), SUPPOSED)
+    call.engine.write(place, call.number(-next(LOSSES), place.dtype), SUPPOSED)
     return lambda *_: call.engine.store(place, value, call.trust)
 
 
@@ -253,7 +254,7 @@ def fill(operator, arguments, named, tensors):
     if not call.plain or call.trust > SHARE:
         return call.work()
     value = call.on_host(call.value("value", 0), {})
-    return call.work([call.torch.full((1,), value, dtype=call.value("self").dtype, device="cpu")], call.trust)
+    return call.work([call.number(value, call.value("self").dtype)], call.trust)
 
 
 def drawn(operator, arguments, named, tensors):

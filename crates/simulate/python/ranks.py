@@ -216,7 +216,7 @@ class ObjectExchange:
         def to_sized_tensor(*of_object):
             values, length = to_tensor(*of_object)
             if size is not None:
-                length.copy_(torch.tensor([size]))
+                length.copy_(torch.tensor([size], device="cpu"))
             return values, length
 
         c10d._object_to_tensor, c10d._tensor_to_object = to_sized_tensor, lambda *_: None

@@ -188,6 +188,24 @@ class PerThread(threading.local):
 
     depth = 0
     answer = None
+    #: True while the engine computes, which has no rules for what it calls itself.
+    on_host = False
+
+
+class OnHost:
+    """While the engine computes: modes of the program, such as a default device, and its own rules do not apply."""
+
+    def __init__(self, engine):
+        self.thread, self.torch = engine.thread, engine.torch
+
+    def __enter__(self):
+        self.outer, self.thread.on_host = self.thread.on_host, True
+        self.without_modes = self.torch._C.DisableTorchFunction()
+        self.without_modes.__enter__()
+
+    def __exit__(self, *failure):
+        self.without_modes.__exit__(*failure)
+        self.thread.on_host = self.outer
 
 
 class Engine:
@@ -285,7 +303,7 @@ class Engine:
         size, span = tensor.element_size(), self.span(tensor)
         if span == 0:
             return None
-        value = self.torch.empty(1, dtype=tensor.dtype)
+        value = self.torch.empty(1, dtype=tensor.dtype, device="cpu")
         trust = self.library.uniform(tensor.data_ptr(), span * size, size, value.data_ptr())
         return value if trust >= 0 else None
 
@@ -299,7 +317,7 @@ class Engine:
         """A tensor of the host with the same elements; None if they are beyond the limit."""
         span = self.span(tensor)
         if span == 0:
-            return self.torch.empty(tensor.shape, dtype=tensor.dtype)
+            return self.torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
         value = self.uniform(tensor)
         if value is not None:
             return value.view(()).expand(tensor.shape)
@@ -309,8 +327,11 @@ class Engine:
 
     def store(self, place, values, trust, partial=False):
         """Gives a tensor on the device values, or notes that it has others, which are not known."""
-        if not place.is_cuda or place.layout is not self.torch.strided or place.is_quantized:
-            return
+        if place.is_cuda and place.layout is self.torch.strided and not place.is_quantized:
+            with OnHost(self):
+                self.store_values(place, values, trust, partial)
+
+    def store_values(self, place, values, trust, partial):
         is_uniform = values is not None and values.numel() == 1 and place.numel() != 1
         if place.numel() == 0:
             return
@@ -343,7 +364,7 @@ class Engine:
 
     def passes(self, mask):
         """The share of elements that pass conditions which are not known, spread evenly."""
-        places = self.torch.arange(mask.numel(), dtype=self.torch.float64)
+        places = self.torch.arange(mask.numel(), dtype=self.torch.float64, device="cpu")
         return (((places + 1) * self.keep).floor() > (places * self.keep).floor()).view(mask.shape)
 
     def drop(self, place, trust, partial=False):
@@ -551,8 +572,8 @@ class Operator:
         return flatten(values[self.arguments[index][0]] for index in self.written)
 
     def work(self, arguments, named, tensors):
-        torch = self.engine.torch
-        if torch._C._cuda_isCurrentStreamCapturing():
+        engine = self.engine
+        if engine.thread.on_host or engine.torch._C._cuda_isCurrentStreamCapturing():
             return None
-        with torch._C.DisableTorchFunction():
+        with OnHost(engine):
             return self.rule(self, arguments, named, tensors)

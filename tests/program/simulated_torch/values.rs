@@ -14,6 +14,12 @@ fn sizes_and_positions_on_the_device_are_those_of_the_host() {
     assert_told_truly(&Story { name: "values", options: &["--fill", "90"], ..Story::default() });
 }
 
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_default_device_is_not_that_of_the_values_on_the_host() {
+    assert_told_truly(&Story { name: "default_devices", ..Story::default() });
+}
+
 /// True if a report warns that a story went on by conditions that nothing computed.
 fn is_guessed(place: &TempDir) -> bool {
     let told = tool::ptmem(place.path(), &["show", "snapshot.pkl"]);

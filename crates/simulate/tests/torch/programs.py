@@ -13,7 +13,7 @@ import torch
 from decisions import differences
 from torch import nn
 from torch.nn import functional
-from unknown_values import unknown, unknown_values  # noqa: F401
+from unknown_values import unknown, unknown_values, wrong_shares  # noqa: F401
 from whole_numbers import boxes, fractions, sizes_and_positions
 
 COUNTERS = ("allocated", "active", "requested", "reserved")
@@ -408,6 +408,35 @@ def default_device():
     train(small_transformer())
     model = small_transformer()
     train(model, optimizer=torch.optim.NAdam(model.parameters(), foreach=False))
+
+
+def default_devices():
+    """Where the device is the default, also in the way of earlier releases, the same calls allocate the same."""
+    torch.cuda.init()
+    expected = allocated_by_calls()
+    torch.set_default_tensor_type("torch.cuda.FloatTensor")
+    of_type = allocated_by_calls()
+    torch.set_default_tensor_type("torch.FloatTensor")
+    torch.set_default_device("cuda")
+    of_device = allocated_by_calls()
+    assert expected == of_type == of_device, (expected, of_type, of_device)
+
+
+def allocated_by_calls():
+    """Number, sum and peak of what calls request whose results the host computes, draws or supposes."""
+    before = torch.cuda.memory_stats()
+    torch.cuda.reset_peak_memory_stats()
+    sizes_and_positions("cuda")
+    assert not wrong_shares(7, 40)
+    for draw in (torch.rand, torch.randn):
+        assert draw(1000, 256, device="cuda").numel() == 256_000
+    assert sorted(unknown(100).argsort().tolist()) == sorted(torch.randperm(100, device="cuda").tolist())
+    for kind in (torch.float16, torch.float64):
+        unknown(100).to(kind).uniform_().normal_().bernoulli_().topk(10)
+    torch.multinomial(functional.softmax(unknown(3, 1000), -1), 1)
+    after = torch.cuda.memory_stats()
+    counters = ("allocation.all.allocated", "requested_bytes.all.allocated", "requested_bytes.all.peak")
+    return [after[counter] - before[counter] * (not counter.endswith("peak")) for counter in counters]
 
 
 def generation():
