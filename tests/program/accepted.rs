@@ -1,9 +1,11 @@
 //! Growth that was accepted, on devices and of pinned host memory.
 
 use std::fs;
+use std::path::Path;
 
 use crate::support::fixtures;
-use crate::support::tool::{ptmem, text};
+use crate::support::history::{A, MIB, event, file, frame, segment};
+use crate::support::tool::{proposed, ptmem, text};
 
 #[test]
 fn growth_of_the_host_is_accepted_by_its_own_name_only() {
@@ -47,4 +49,37 @@ fn growth_of_which_a_bound_is_known_is_not_proposed_to_accept() {
     assert_eq!(diff("after.pkl"), (true, true));
     // The after ends early.
     assert_eq!(diff("expandable.pkl"), (true, false));
+}
+
+/// Exit code and report with an entry of the configuration.
+fn diff_beside_workspaces(folder: &Path, accept: &str) -> (Option<i32>, String) {
+    let config = format!("beside-workspaces = true\nmax-growth.peak = \"5%\"\n{accept}");
+    fs::write(folder.join("ptmem.toml"), config).unwrap();
+    let output = ptmem(folder, &["diff", "before.pkl", "after.pkl"]);
+    (output.status.code(), text(&output.stdout))
+}
+
+/// The limit allows more of 12 MiB than of the 4 MiB beside the workspace.
+#[test]
+fn a_proposed_entry_covers_growth_beside_workspaces_too() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, size) in [("before.pkl", 4 * MIB), ("after.pkl", 11 * MIB / 2)] {
+        let workspace = vec![frame("at::cuda::getNewWorkspace()", "??", 0)];
+        let workspace = event("alloc", A, 8 * MIB).with("frames", workspace);
+        let events = vec![event("segment_alloc", A, 20 * MIB), workspace, event("alloc", A + 8 * MIB, size)];
+        let blocks = segment(A, &[(8 * MIB, true), (size, true), (12 * MIB - size, false)]);
+        fs::write(folder.path().join(name), file(vec![blocks], events)).unwrap();
+    }
+    let (code, report) = diff_beside_workspaces(folder.path(), "");
+    assert_eq!(code, Some(1), "{report}");
+    let entry = proposed(&report);
+    assert_reads!(entry => str![[r#"
+  [[accept]]
+  metric = "peak"
+  bytes = "2MiB" # peak: +1.50 MiB, allowed +204.80 KiB
+  reason = "why it is worth it"
+  expires = 2027-01-29
+"#]]);
+    let (code, report) = diff_beside_workspaces(folder.path(), &entry);
+    assert_eq!(code, Some(0), "{report}");
 }

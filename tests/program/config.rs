@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use crate::support::tool::{judged, ptmem, text, verdict};
+use crate::support::tool::{judged, proposed, ptmem, text, verdict};
 use tempfile::TempDir;
 
 /// The verdict on the fixtures where no limit holds.
@@ -273,9 +273,7 @@ fn what_a_report_proposes_to_accept_covers_all_that_fails() {
         let output = diff(phase, "", pair);
         let told = text(&output.stdout);
         assert_eq!(output.status.code(), Some(1), "{told}");
-        let (_, rest) = told.split_once("add to ptmem.toml (bytes beyond the limit):\n").unwrap();
-        let proposed: String =
-            rest.lines().take_while(|line| line.starts_with("  ")).map(|line| format!("{line}\n")).collect();
+        let proposed = proposed(&told);
         assert_eq!(proposed.matches("[[accept]]").count(), entries, "{proposed}");
         let (code, line) = verdict(&diff(phase, &proposed, pair));
         assert_eq!(code, 0, "{line}\n{proposed}");

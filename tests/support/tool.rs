@@ -57,6 +57,12 @@ pub fn verdict_line(report: &str) -> String {
     last.unwrap_or_default().to_owned()
 }
 
+/// The entries that a report proposes to add to ptmem.toml.
+pub fn proposed(report: &str) -> String {
+    let (_, rest) = report.split_once("add to ptmem.toml (bytes beyond the limit):\n").unwrap();
+    rest.lines().take_while(|line| line.starts_with("  ")).map(|line| format!("{line}\n")).collect()
+}
+
 /// The line above that of the verdict, which explains it further.
 pub fn explanation(report: &str) -> String {
     let line = verdict_line(report);

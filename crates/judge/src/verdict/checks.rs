@@ -98,6 +98,8 @@ pub struct Check {
     pub advice: Option<Advice>,
     /// The edit that most of the growth leads to, as an index into [`ptmem_compare::diff::cause::Cause::edits`].
     pub edit: Option<usize>,
+    /// The same figure beside cuBLAS workspaces, where both exceed the limit: an agreement must cover both.
+    pub beside: Option<Box<Check>>,
 }
 
 /// A stack, phase or module.

@@ -251,8 +251,12 @@ impl Judge {
             return self.cannot_tell(check, reason);
         };
         self.doubt_or_accept(gated, &mut check, metric);
-        if check.outcome == Outcome::Pass && gated.counts_beside_workspaces(metric) {
-            check = self.beside_workspaces(gated, metric, check);
+        if gated.counts_beside_workspaces(metric) {
+            match check.outcome {
+                Outcome::Pass => check = self.beside_workspaces(gated, metric, check),
+                Outcome::Exceeded => check.beside = self.also_beside_workspaces(gated, metric).map(Box::new),
+                Outcome::Inconclusive => {}
+            }
         }
         let is_explained = check.reason.is_none() && !check.figures.is_elsewhere;
         if check.outcome == Outcome::Exceeded && delta > 0 && is_explained {

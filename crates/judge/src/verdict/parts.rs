@@ -55,7 +55,8 @@ impl<'a> Gated<'a> {
             | LimitKind::Leaks
             | LimitKind::OutOfMemory
             | LimitKind::Headroom
-            | LimitKind::Growth => Vec::new(),
+            | LimitKind::Growth
+            | LimitKind::Trust => Vec::new(),
         }
     }
 

@@ -69,10 +69,10 @@ impl Judge {
                 return Check { outcome: Outcome::Inconclusive, excuse: None, reason: Some(reason), ..check };
             }
         };
-        if gated.grew_too_much(beside.map(|beside| figure(beside.own, metric))) {
-            check = gated.exceeding_beside_workspaces(metric, beside);
-            self.doubt_or_accept(gated, &mut check, metric);
-        } else if gated.grew_too_much(beside.map(|beside| figure(beside.named, metric))) {
+        if let Some(exceeded) = self.grown_beside_workspaces(gated, metric, beside) {
+            return exceeded;
+        }
+        if gated.grew_too_much(beside.map(|beside| figure(beside.named, metric))) {
             let unnamed = beside.map(|beside| figure(beside.own, metric) - figure(beside.named, metric));
             let message = format!(
                 "{} without a stack may be cuBLAS workspaces: {} beside them reaches across the limit",

@@ -147,7 +147,8 @@ impl AcceptEntry {
 fn entries(gate: &Gate, is_wide: bool) -> Vec<AcceptEntry> {
     let mut entries: BTreeMap<Option<String>, AcceptEntry> = BTreeMap::new();
     for comparison in gate.leaves() {
-        for check in &comparison.judgement.checks {
+        let failing = comparison.judgement.checks.iter().filter(|check| excess(check).is_some());
+        for check in failing.flat_map(|check| [Some(check), check.beside.as_deref()]).flatten() {
             let through = through(comparison, check);
             let by_edit = through.clone().map(|name| (AcceptKey::Through, name));
             let name = by_edit.or_else(|| subject(comparison, check, is_wide));
