@@ -106,6 +106,30 @@ fn a_decorator_that_went_leaves_no_row() {
     }
 }
 
+/// A call of a function by a line of the step.
+fn called_by(line: u64, size: u64) -> Block {
+    Block { size, frames: vec![GELU, ("forward", MODEL, 7), ("step", "/repo/train.py", line), TRAIN] }
+}
+
+/// The frame of the step that a report shows of what grew from calls by lines 29 and 47.
+fn explained_by_step(after: &[Block]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    diff(folder.path(), &recording(&[called_by(29, MIB), called_by(47, 4 * MIB)]), &recording(after));
+    let options = ["diff", "before.pkl", "after.pkl", "--explain", "--max-growth", "0", "--min-delta", "0"];
+    let report = text(&ptmem(folder.path(), &options).stdout);
+    let frames = report.lines().filter(|line| line.contains("step (train.py"));
+    frames.map(str::trim).collect::<Vec<_>>().join("\n")
+}
+
+/// What one line called before, another one calls now, and the first one more; or a line was added.
+#[test]
+fn calls_by_the_same_lines_are_the_same_calls() {
+    let more_of_both = explained_by_step(&[called_by(29, 4 * MIB), called_by(47, 6 * MIB)]);
+    assert_reads!(more_of_both => str!["step (train.py:29)"]);
+    let one_added = explained_by_step(&[called_by(29, MIB), called_by(36, 6 * MIB), called_by(47, 4 * MIB)]);
+    assert_reads!(one_added => str!["step (train.py:36)"]);
+}
+
 /// A line that went to a function in a file of its own.
 #[test]
 fn what_moved_is_followed_by_line_and_function_too() {

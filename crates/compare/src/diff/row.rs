@@ -189,6 +189,14 @@ impl Row {
         pattern.naming(&self.label, names).filter(|_| self.kind.is_memory())
     }
 
+    /// Whether its stacks of both sides are one, as far as that is known: where it sums several, the one that changed most may be
+    /// on one side alone.
+    #[must_use]
+    pub fn has_paired_stack(&self) -> bool {
+        let mut pairs = self.members.iter().map(|pair| pair.map(|member| member.map(|of| of.stack)));
+        self.members.is_empty() || pairs.any(|pair| pair == self.stack)
+    }
+
     fn other_names(&self) -> impl Iterator<Item = &str> {
         let lines = self.lines.all.iter().map(|line| &line.label);
         self.aliases.iter().chain(lines).map(String::as_str)

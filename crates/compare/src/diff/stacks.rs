@@ -196,15 +196,13 @@ impl Members {
             return Self { pairs: vec![members.map(|members| members.first().copied())] };
         }
         let codes = groupers.map(Grouper::code);
-        let lines = members.zip(codes).map(|(members, code)| SummedStack::in_order(members, code));
-        let compared = lines.map(|lines| lines.iter().map(SummedStack::as_paired).collect::<Vec<_>>());
-        let paired = pair_in_order(&compared.before, &compared.after);
-        let mut pairs = Vec::new();
-        for at in matched(lines.map(Vec::len), &paired) {
-            let lines = lines.map(|lines| lines);
-            pairs.push(lines.zip(at).map(|(lines, at)| at.map(|at| lines[at].member)));
-        }
-        Self { pairs }
+        let stacks = members.zip(codes).map(|(members, code)| SummedStack::in_order(members, code));
+        let by_lines = stacks.map(|stacks| stacks.chunk_by(|a, b| a.lines == b.lines).collect::<Vec<_>>());
+        let [old, new] = [&by_lines.before, &by_lines.after].map(|parts| parts.iter().map(|part| &part[0].lines));
+        // The same lines on both sides are most likely the same code, whatever they hold.
+        let parts = if old.eq(new) { by_lines } else { stacks.map(|stacks| vec![&**stacks]) };
+        let parts = parts.before.into_iter().zip(parts.after);
+        Self { pairs: parts.flat_map(|(before, after)| SummedStack::pairs(Sides { before, after })).collect() }
     }
 
     /// Whether all have a partner with the same operators and as many blocks, larger or smaller by one ratio.
@@ -294,6 +292,14 @@ impl<'g> SummedStack<'g> {
             same
         });
         all
+    }
+
+    /// The stacks of both sides, paired by their order, and those without a partner.
+    fn pairs(stacks: Sides<&[Self]>) -> Vec<Sides<Option<GroupMember>>> {
+        let compared = stacks.map(|stacks| stacks.iter().map(Self::as_paired).collect::<Vec<_>>());
+        let paired = pair_in_order(&compared.before, &compared.after);
+        let all = matched(stacks.map(|stacks| stacks.len()), &paired).into_iter();
+        all.map(|at| stacks.zip(at).map(|(stacks, at)| at.map(|at| stacks[at].member))).collect()
     }
 
     fn as_paired(&self) -> InOrder<'_> {

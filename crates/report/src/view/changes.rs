@@ -14,7 +14,7 @@ use ptmem_trace::stack::SnapshotCode;
 
 use super::device::{IN_STATE, curve, moment_name};
 use super::held::{NO_STACKS, median_note};
-use super::stacks::{RowFrames, details, frames, tensors};
+use super::stacks::{RowFrames, changed_frames, details, tensors};
 use super::{Aside, Column, Content, Curve, Fact, RowOfCells, Table, Tone, Value, figure, phases, pools, tree, words};
 use crate::RenderOptions;
 use crate::known;
@@ -201,7 +201,7 @@ impl Changed<'_> {
             let is_explained = self.options.explain || self.options.pictures || of.delta() > 0;
             let row = if of.kind == RowKind::Stack && is_explained {
                 let [before, after] = [before, after].map(|(code, stack)| Some((code, stack?)));
-                with_frames.row(row, || frames(before, after), || summed(of))
+                with_frames.row(row, || changed_frames(before, after, of.has_paired_stack()), || summed(of))
             } else {
                 row
             };

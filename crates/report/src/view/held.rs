@@ -86,7 +86,7 @@ impl Listing<'_> {
         for stack in &self.stacks {
             let row = with_frames.placed(self.row(stack, &code, total), &code, stack.stack());
             rows.push(match stack.stack() {
-                Some(id) => with_frames.row(row, || frames(None, Some((&code, id))), || self.summed(stack, &code)),
+                Some(id) => with_frames.row(row, || frames((&code, id)), || self.summed(stack, &code)),
                 None => row,
             });
         }

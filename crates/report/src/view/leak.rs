@@ -250,7 +250,7 @@ fn leaks(search: &Search, device: &DeviceLeaks, metric: LeakMetric, options: &Re
             let row = with_frames.placed(row(leak, has_since), &code, leak.stack);
             let Some(stack) = leak.stack else { return row };
             let also = leak.also.iter().map(|label| [Value::words("also"), Value::code(&**label)]);
-            with_frames.row(row, || frames(None, Some((&code, stack))), || also.collect())
+            with_frames.row(row, || frames((&code, stack)), || also.collect())
         },
         |rest, name| {
             let per_step = Value::Change(rest.iter().map(|leak| leak.bytes_per_step).sum());
