@@ -147,6 +147,28 @@ fn what_every_step_calls_is_a_part_of_it() {
     assert_eq!(passes(&profile), [&["setup"][..], &STEP, &STEP, &["evaluation"], &STEP].concat());
 }
 
+/// A generator whose graph a list keeps: of each step, two backward passes follow other modules, and free nothing of it.
+#[test]
+fn a_generator_whose_graph_is_kept_does_not_evaluate() {
+    let mut program = Program::default();
+    for step in 0..4 {
+        call(&mut program, "/repo/train.py:step:10", 300 * KIB);
+        for line in ["/repo/train.py:step:11", "/repo/train.py:step:14"] {
+            program.alloc_under("score", &["/repo/critic.py:forward:5", MODULE, line, "/repo/train.py:main:20"], KIB);
+            program.alloc_under("gradient", &[], 200 * KIB);
+            program.free("score");
+            program.alloc_under("buffer", &[SGD, "/repo/train.py:step:16", "/repo/train.py:main:20"], KIB);
+            program.free("buffer");
+            program.free("gradient");
+        }
+        if step == 2 {
+            call(&mut program, "/repo/train.py:validate:31", 300 * KIB);
+        }
+    }
+    let profile = profile::read(&*program.snapshot(), "run.pkl", ReadOptions::default()).unwrap();
+    assert_eq!(passes(&profile).into_iter().filter(|pass| *pass == "evaluation").count(), 1);
+}
+
 #[test]
 fn evaluation_is_found_whatever_a_program_annotates() {
     let profile = Training { names_forward: true, ..Training::default() }.record();

@@ -1,9 +1,12 @@
 //! Evaluation: modules run, and no backward pass follows from it. Annotations need not say so.
 //!
 //! Calls of modules are distinguished by their callers: the frames around the outermost module. Callers train if a backward pass
-//! directly follows a call, or frees what a call made. Those that every backward pass follows, or that call after one that
-//! trains, are a part of each step, such as a teacher or a target network. The others evaluate. Where the same lines train and
+//! directly follows a call, or frees what a call made. Those that every backward pass follows, or every one of those that follow
+//! the same caller, or that call after one that trains, are a part of each step, such as a teacher, a target network, or a
+//! generator whose graph is kept for the second of two backward passes. The others evaluate. Where the same lines train and
 //! evaluate, nothing distinguishes the two.
+
+use std::collections::BTreeSet;
 
 use ptmem_base::interner::Interner;
 use ptmem_snapshot::snapshot::{FrameId, StackId};
@@ -31,9 +34,8 @@ pub(super) fn mark(trace: &Trace, code: &SnapshotCode<'_>, passes: &mut [Option<
 #[derive(Debug, Clone, Default)]
 struct Caller {
     trains: bool,
-    /// The last round in which it calls, and the number of rounds in which it does.
-    last: Option<usize>,
-    rounds: usize,
+    /// The number of rounds in which it calls, by the caller that the backward pass follows.
+    rounds: FxHashMap<Option<usize>, usize>,
 }
 
 /// The callers of the classes of forward passes.
@@ -77,28 +79,38 @@ impl Callers {
         }
     }
 
-    /// Finds the callers that are a part of each step. A round reaches from one backward pass to the next.
+    /// Finds the callers that are a part of each step. A round reaches from one backward pass to the next; what follows the last
+    /// one is none.
     fn find_parts_of_steps(&mut self, trace: &Trace, passes: &[Option<Pass>]) {
-        let mut rounds = 0;
+        let mut rounds: FxHashMap<Option<usize>, usize> = FxHashMap::default();
+        let mut calling: BTreeSet<usize> = BTreeSet::new();
+        let mut last = None;
         let mut is_backward = false;
         let mut has_trained = false;
         for block in trace.symbols.iter().filter_map(|&symbol| trace.moves[symbol as usize].begins()) {
             let class = block.class as usize;
             let begins_backward = passes[class] == Some(Pass::Backward) && !is_backward;
             is_backward = passes[class] == Some(Pass::Backward) || is_backward && passes[class].is_none();
-            rounds += usize::from(begins_backward);
             has_trained &= !is_backward;
-            let Some(caller) = self.of_class[class].map(|caller| &mut self.all[caller]) else { continue };
-            caller.trains |= has_trained;
-            has_trained |= caller.trains;
-            if caller.last.replace(rounds) != Some(rounds) {
-                caller.rounds += 1;
+            if begins_backward {
+                *rounds.entry(last).or_default() += 1;
+                for caller in std::mem::take(&mut calling) {
+                    *self.all[caller].rounds.entry(last).or_default() += 1;
+                }
             }
+            if passes[class].is_some() {
+                last = self.of_class[class];
+            }
+            let Some(caller) = self.of_class[class] else { continue };
+            self.all[caller].trains |= has_trained;
+            has_trained |= self.all[caller].trains;
+            calling.insert(caller);
         }
+        let all: usize = rounds.values().sum();
         for caller in &mut self.all {
-            // What follows the last backward pass is not a round.
-            let in_rounds = caller.rounds - usize::from(caller.last == Some(rounds));
-            caller.trains |= in_rounds == rounds;
+            // A single round of its kind shows no rule.
+            let is_in_all = caller.rounds.iter().any(|(kind, number)| *number > 1 && rounds[kind] == *number);
+            caller.trains |= is_in_all || caller.rounds.values().sum::<usize>() == all;
         }
     }
 }
