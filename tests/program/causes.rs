@@ -378,6 +378,16 @@ fn blocks_that_are_larger_by_a_ratio_lead_to_the_one_number_that_explains_it() {
 }
 
 #[test]
+fn as_many_times_as_many_blocks_lead_to_the_one_number_that_explains_it() {
+    let stories = ["+x1 +x2 +W1", "+x1 +x2 +x3 +x4 +W1 +W2"];
+    let lead = cause(&configured("chunks: 2\n", "chunks: 4\n", stories), "0")["lead"].as_str().unwrap().to_owned();
+    assert_reads!(lead => str!["All of the growth at the peak is in blocks whose growth fits the numbers at conf.yaml:1, where this change writes `chunks: 4` (inferred). Largest: forward (m.py:4) (more allocations)."]);
+    let stories = ["+x1 +x2 +W1", "+x1 +x2 +x3 +x4 +x5 +W1"];
+    let lead = cause(&configured("chunks: 2\n", "chunks: 4\n", stories), "0")["lead"].as_str().unwrap().to_owned();
+    assert_reads!(lead => str!["No stack of the growth at the peak leads to an edit. The only edit of the change that can matter is conf.yaml:1 (now `chunks: 4`) (inferred)."]);
+}
+
+#[test]
 fn files_that_are_not_read_and_submodules_are_edits_as_a_whole() {
     let checkout = Checkout::new("m.py");
     let submodule = |commit: &str| format!("160000,{},ext", commit.repeat(40));

@@ -208,7 +208,9 @@ impl GrowthParts<'_, '_> {
         let is_kept = is_code_known && matches!(growth, RowGrowth::Kept(_));
         let freed = if is_kept { lives.freed_of_grown(&self.device.rows[holding.row], holding) } else { Vec::new() };
         let kept = beside_frees(&freed, edits, &marks.before, lives);
-        let ratios = if *growth == RowGrowth::Larger { lives.ratios(holding.row, places) } else { Vec::new() };
+        let is_larger = *growth == RowGrowth::Larger;
+        let is_by_number = is_larger || *growth == RowGrowth::More;
+        let ratios = if is_by_number { lives.ratios(holding.row, places) } else { Vec::new() };
         let of_ratio = of_ratios(edits, of_numbers, &ratios).map(|edit| WayToEdit::new(edit, EditEvidence::Ratio));
         let of = |stack: StackId| {
             let line = marks.after.line(stack);
@@ -216,9 +218,10 @@ impl GrowthParts<'_, '_> {
             let own = line.filter(|way| way.how == EditEvidence::Line || !is_kept);
             own.or(kept.map(|edit| WayToEdit::new(edit, EditEvidence::Kept)))
                 .or(line)
-                .or(of_ratio.filter(|way| edits[way.edit].kind == EditKind::Configuration))
+                .or(of_ratio.filter(|way| is_larger && edits[way.edit].kind == EditKind::Configuration))
                 .or_else(|| marks.after.scope(stack).map(|edit| WayToEdit::new(edit, EditEvidence::Scope)))
-                // Code has many numbers, of which some fit by chance: an edited function on the way comes first.
+                // Code has many numbers, and many reasons to allocate more often. Some fit by chance: an edited function on the way
+                // comes first.
                 .or(of_ratio)
         };
         // Each member grew by its part.

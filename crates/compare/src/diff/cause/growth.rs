@@ -93,8 +93,8 @@ impl<'d> Lives<'d> {
         if is_larger { RowGrowth::Larger } else { RowGrowth::More }
     }
 
-    /// How many times as large the blocks of a row are, as they were requested: each of those that differ, and all together.
-    /// Empty where their numbers differ.
+    /// How many times as large the blocks of a row are, as they were requested: each of those that differ, and all together. Where
+    /// there are more, how many times as many of each size; empty where the sizes differ as well.
     pub(super) fn ratios(&self, row: usize, places: Sides<Position>) -> Vec<Vec<f64>> {
         let mut sizes: Sides<Vec<u64>> = Sides::default();
         for side in Side::BOTH {
@@ -125,15 +125,23 @@ impl<'d> Lives<'d> {
     }
 }
 
-/// How many times as large sorted sizes are: each of those that differ, and all together.
+/// How many times as large sorted sizes are: each of those that differ, and all together; or how many times as many of each.
 fn ratios(sizes: &Sides<Vec<u64>>) -> Vec<Vec<f64>> {
     if sizes.before.len() != sizes.after.len() {
-        return Vec::new();
+        return times_as_many(sizes).into_iter().collect();
     }
     let whole = sizes.map(|sizes| sizes.iter().fold(0, |all: u64, size| all.saturating_add(*size)));
     let differing = differing(sizes);
     let each = differing.before.iter().zip(&differing.after).map(|(before, after)| ratio(*before, *after));
     vec![each.collect(), vec![ratio(whole.before, whole.after)]]
+}
+
+/// How many times as many there are of each of sorted sizes, if they are the same sizes.
+fn times_as_many(sizes: &Sides<Vec<u64>>) -> Option<Vec<f64>> {
+    let of_size = sizes.map(|sizes| sizes.chunk_by(|a, b| a == b).collect::<Vec<_>>());
+    let pairs = of_size.before.iter().zip(&of_size.after);
+    let are_same = of_size.before.len() == of_size.after.len() && pairs.clone().all(|(old, new)| old[0] == new[0]);
+    are_same.then(|| pairs.map(|(old, new)| ratio(old.len() as u64, new.len() as u64)).collect())
 }
 
 /// How many times as large a size is.
@@ -172,7 +180,8 @@ mod tests {
         assert_eq!(of(&[1, 4], &[2, 4]), [vec![2.0], vec![1.2]]);
         assert_eq!(of(&[1, 2], &[2, 4]), [vec![4.0], vec![2.0]]);
         assert_eq!(of(&[], &[]), [vec![], vec![0.0]]);
-        assert_eq!(of(&[1], &[1, 1]), [[0.0; 0]; 0]);
+        assert_eq!(of(&[1, 4], &[1, 1, 4]), [[2.0, 1.0]]);
+        assert_eq!(of(&[1], &[1, 2]), [[0.0; 0]; 0]);
         // A damaged file states any sizes.
         assert_eq!(of(&[1 << 63; 2], &[u64::MAX; 2])[0], [2.0; 2]);
     }

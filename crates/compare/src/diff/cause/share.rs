@@ -67,7 +67,7 @@ pub enum EditEvidence {
     Package,
     /// They pass through the function or class that is edited.
     Scope,
-    /// Blocks are larger by the ratio of an edited number and the earlier one, or by its square.
+    /// Blocks are larger, or more, by the ratio of an edited number and the earlier one, or by its square.
     Ratio,
     /// Blocks are kept that the before mostly freed next to allocations of the edited function or package.
     Kept,
