@@ -1,6 +1,7 @@
 //! The curves of a device, with what is worth a mark on them.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 
 use ptmem_base::sides::Side;
 use ptmem_base::units::Size;
@@ -252,14 +253,21 @@ fn events(past: &Past<'_>) -> Vec<CurveEvent> {
     peaks.chain(failures).collect()
 }
 
-/// The longest phases, in their order.
+/// The longest phases, in their order, with their numbers where several have one name.
 fn bands(past: &Past<'_>) -> Vec<Band> {
-    let mut longest: Vec<(usize, &Occurrence)> = past.device.phases.all.iter().enumerate().collect();
+    let all = &past.device.phases.all;
+    let mut names: HashSet<&str> = HashSet::new();
+    let several: HashSet<&str> = all.iter().map(|phase| &*phase.name).filter(|name| !names.insert(name)).collect();
+    let mut longest: Vec<(usize, &Occurrence)> = all.iter().enumerate().collect();
     longest.sort_by_key(|(_, phase)| Reverse(phase.window.events()));
     longest.truncate(MOST_BANDS);
     longest.sort_by_key(|(place, _)| *place);
     let bands = longest.into_iter().map(|(_, phase)| Band {
-        name: name(&format!("{} #{}", phase.name, phase.number + 1)),
+        name: if several.contains(&*phase.name) {
+            name(&format!("{} #{}", phase.name, phase.number))
+        } else {
+            name(&phase.name)
+        },
         depth: phase.depth,
         from: past.spot(phase.window.from),
         to: past.spot(phase.window.to),
