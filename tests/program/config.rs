@@ -223,6 +223,9 @@ fn growth_may_be_accepted_until_a_day() {
         "PASS peak grew 53.80 MiB (+19.2 %), allowed 5 % (39.79 MiB accepted until 2027-01-15: a longer context)";
     assert_eq!(verdict(&output), (0, expected.to_owned()));
     assert!(!text(&output.stdout).contains("note[accepted-growth]"), "{}", text(&output.stdout));
+    // A long reason is in a line of its own.
+    let long = accept(attention, "40MiB", "2027-01-15").replace("a longer context", &"longer contexts ".repeat(10));
+    assert_reads!(judged(verdict(&run(&long, &[]))) => str!["0: PASS peak grew 53.80 MiB (+19.2 %), allowed 5 %, accepted"]);
     let all = run(&accept(attention, "40MiB", "2027-01-15"), &["-v"]);
     assert!(text(&all.stdout).contains("note[accepted-growth]"), "{}", text(&all.stdout));
     let report: serde_json::Value =

@@ -166,11 +166,12 @@ impl Judgement {
         if let Some(words) = &check.figures.words {
             // Some words state the limit themselves.
             let states_limit = matches!(check.kind(), LimitKind::OutOfMemory | LimitKind::Headroom);
-            let tells_limit = !states_limit && (check.outcome == Outcome::Exceeded || check.row.is_some());
+            let is_beyond = check.outcome == Outcome::Exceeded || check.is_accepted();
+            let tells_limit = !states_limit && (is_beyond || check.row.is_some());
             let allowed = if tells_limit { format!(", allowed {}", check.limit.text) } else { String::new() };
             let is_compared = matches!(check.kind(), LimitKind::Leaks | LimitKind::Headroom);
             let beyond = beyond(check).filter(|_| is_compared).unwrap_or_default();
-            return format!("{device}{words}{allowed}{beyond}{}", to_do(check));
+            return format!("{device}{words}{allowed}{beyond}{}{}", to_do(check), accepted(check));
         }
         let mut text = match (check.limit.is_absolute, check.figures.after, check.figures.delta) {
             (true, Some(after), _) => {
@@ -190,11 +191,17 @@ impl Judgement {
         };
         text.push_str(&beyond(check).unwrap_or_default());
         text.push_str(to_do(check));
-        if let Some(reason) = &check.reason {
-            text.push_str(&format!(" ({reason})"));
+        match &check.reason {
+            Some(reason) => text.push_str(&format!(" ({reason})")),
+            None => text.push_str(accepted(check)),
         }
         text
     }
+}
+
+/// That growth beyond a limit passes because it was agreed to, where the reason is not beside.
+fn accepted(check: &Check) -> &'static str {
+    if check.is_accepted() { ", accepted" } else { "" }
 }
 
 /// The advice where a limit is exceeded by an improvement.
