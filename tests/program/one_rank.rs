@@ -154,6 +154,31 @@ fn a_command_that_starts_ranks_itself_is_refused() {
     assert!(stderr.contains("torchrun starts its own; expected the program itself"), "{stderr}");
 }
 
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_program_that_starts_ranks_itself_is_told_to_be_one() {
+    let script = "
+import torch
+
+def work(rank, barrier):
+    torch.zeros(1000, device='cuda')
+    barrier.wait()
+
+if __name__ == '__main__':
+    barrier = torch.multiprocessing.get_context('spawn').Barrier(2)
+    torch.multiprocessing.spawn(work, (barrier,), nprocs=2)
+";
+    let Some(python) = suitable_python() else { return };
+    let place = TempDir::new().unwrap();
+    let output = record_script_with(&python, place.path(), script, "x.pkl", &["--world-size", "2", "--rank", "0"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        stderr.contains("at the same time: with --world-size, or ranks of a gate, the command must be"),
+        "{stderr}"
+    );
+    assert!(!output.status.success());
+}
+
 /// Files of ranks have names of their own, and a rank that fails ends the run.
 #[test]
 fn ranks_run_in_order_until_one_fails() {

@@ -482,10 +482,10 @@ class Recorder:
         process, _, written = read(owner).partition(" ")
         if process and process != str(self.process):
             if float(written) > self.began:
-                self.fail(
-                    f"processes {process} and {self.process} used the GPU at the same time, and have no rank by which "
-                    f"to name their files: {path} is that of the first"
-                )
+                why = ": with --world-size, or ranks of a gate, the command must be one rank"
+                if not ALONE:
+                    why = f", and have no rank by which to name their files: {path} is that of the first"
+                self.fail(f"processes {process} and {self.process} used the GPU at the same time{why}")
                 return False
             sys.stderr.write(f"ptmem simulate: {path}: replaces the recording of process {process}, which has ended\n")
         with open(owner, "w", encoding="utf-8") as file:
