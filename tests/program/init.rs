@@ -481,7 +481,8 @@ mod tries {
 
     #[test]
     fn a_program_that_fails_is_left_out_and_one_that_lacks_a_module_stays_if_none_records() {
-        let fails = format!("{PROGRAM}# Traceback\n# KeyError: 'x'\n");
+        let traceback = "# Traceback (most recent call last):\n#   File \"train.py\"\n# KeyError: 'x'\n";
+        let fails = format!("{PROGRAM}{traceback}# \n# Set HYDRA_FULL_ERROR=1 for more\n");
         let lacks = format!("{PROGRAM}# ModuleNotFoundError: No module named 'tqdm.auto'\n");
         let place = tempfile::tempdir().unwrap();
         let (told, gates) = tried(&[("train.py", &fails), ("pretrain.py", &lacks)], fake(&place));

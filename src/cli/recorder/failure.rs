@@ -171,7 +171,7 @@ fn last_words(text: &str) -> String {
 const TRACEBACK: &str = "Traceback (most recent call last):\n";
 
 /// The last exception that a program reports, without the rest of its message.
-fn exception(text: &str) -> Option<&str> {
+pub(crate) fn exception(text: &str) -> Option<&str> {
     let (_, report) = text.rsplit_once(TRACEBACK)?;
     report.lines().find(|line| !line.starts_with(char::is_whitespace) && is_of_program(line))
 }

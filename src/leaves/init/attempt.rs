@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use super::programs::{FoundProgram, Obstacle, ProgramKind};
 use crate::cli::checkout::{own_packages, paths_of};
 use crate::cli::output::print_note;
+use crate::cli::recorder::exception;
 
 /// Seconds after which a program that is tried is ended.
 const SECONDS: &str = "60";
@@ -123,7 +124,8 @@ fn reason(log: &str) -> Obstacle {
     }
     // The tool says what it lacks, otherwise the program.
     let own = lines.clone().find_map(|line| line.strip_prefix("error: ")?.split_once(": ").map(|(_, words)| words));
-    let last = lines.find(|line| !line.starts_with("ptmem simulate:"));
+    // Below an exception, programs say how to see more of it.
+    let last = exception(log).or_else(|| lines.find(|line| !line.starts_with("ptmem simulate:")));
     Obstacle::Failed(own.or(last).unwrap_or("it printed nothing").to_owned())
 }
 
