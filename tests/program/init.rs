@@ -199,6 +199,18 @@ fn packages_come_from_the_nearest_files_that_name_them() {
     assert_eq!(installed(&[("a/setup.py", ""), ("a/b/train.py", PROGRAM)]), "ptmem pip install torch ./a");
 }
 
+#[test]
+fn a_pin_of_pytorch_that_nothing_records_is_named() {
+    for (pin, is_named) in
+        [("torch==1.4.0", true), ("torch ~= 1.13 # old", true), ("torch==2.1.0", false), ("torch>=1.10", false)]
+    {
+        let place = repository(&[TRAIN, ("requirements.txt", &format!("numpy\n{pin}\n"))]);
+        let told = init(place.path(), &[]);
+        let named = "    installed by requirements.txt, but torch";
+        assert_eq!(told.contains(named), is_named, "{told}");
+    }
+}
+
 /// Branches of a job that exclude each other would be installed one after the other.
 #[test]
 fn no_workflow_decides_what_is_installed() {

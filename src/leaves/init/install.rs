@@ -80,6 +80,9 @@ impl FoundInstall {
         // The end of a text of several lines.
         let end = if self.before.is_empty() { "" } else { "\n" };
         self.sources.extend(python.as_ref().map(|python| format!("Python {} by {}", python.version, python.source)));
+        self.sources.extend(too_old(&self.naming).map(|pin| {
+            format!("but {pin} is older than PyTorch 2.0, the first that can be recorded: edit 'install' or the pin")
+        }));
         Installation {
             script: [&self.before[..], &[&*last]].concat().join("\n") + end,
             python: python.map(|python| python.version),
@@ -180,6 +183,16 @@ fn dependencies(project: &toml::Table) -> Vec<String> {
 fn names(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && !"_-".contains(c));
     words.map(|word| word.to_ascii_lowercase().replace('_', "-")).collect()
+}
+
+/// The pin of a release of PyTorch that nothing records.
+fn too_old(text: &str) -> Option<&str> {
+    let mut pins = text.lines().filter_map(|line| line.split(['#', ';', ',']).next()).map(str::trim);
+    pins.find(|pin| {
+        let pinned = pin.strip_prefix("torch").map(str::trim_start);
+        let version = pinned.and_then(|rest| rest.strip_prefix("==").or(rest.strip_prefix("~=")));
+        version.is_some_and(|version| version.trim_start().starts_with("0.") || version.trim_start().starts_with("1."))
+    })
 }
 
 fn read(root: &Path, file: &str) -> String {
