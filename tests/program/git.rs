@@ -356,6 +356,7 @@ fn without_git_or_a_repository_it_says_what_is_missing() {
     let checkout = grown();
     for (base, message) in [
         ("nowhere", "error: --git nowhere: there is no such commit, branch or tag here"),
+        ("main..HEAD", "error: --git main..HEAD: a range of commits; expected the commit or the branch of the before"),
         ("--all", "error: --git --all: there is no such commit, branch or tag here"),
         ("main:src/net/model.py", "there is no such commit, branch or tag here"),
     ] {

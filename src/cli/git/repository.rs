@@ -56,6 +56,9 @@ impl Repository {
 
     /// The commit in which the history of the checkout and that of `base` part.
     pub(crate) fn merge_base(&self, base: &str) -> Result<String> {
+        if base.contains("..") {
+            bail!("--git {base}: a range of commits; expected the commit or the branch of the before");
+        }
         let commit = commit(&mut self.git(), base).ok_or_else(|| {
             anyhow!(
                 "--git {base}: there is no such commit, branch or tag here; a shallow clone may lack it (with \
