@@ -84,4 +84,21 @@ impl Judge {
         }
         check
     }
+
+    /// The check of a figure without workspaces, if that exceeds the limit as the whole does.
+    pub(super) fn also_beside_workspaces(&mut self, gated: &Gated<'_>, metric: Metric) -> Option<Check> {
+        self.grown_beside_workspaces(gated, metric, gated.without_workspaces().ok()?)
+    }
+
+    fn grown_beside_workspaces(
+        &mut self,
+        gated: &Gated<'_>,
+        metric: Metric,
+        beside: Sides<WithoutWorkspaces>,
+    ) -> Option<Check> {
+        let grew = gated.grew_too_much(beside.map(|beside| figure(beside.own, metric)));
+        let mut check = grew.then(|| gated.exceeding_beside_workspaces(metric, beside))?;
+        self.doubt_or_accept(gated, &mut check, metric);
+        Some(check)
+    }
 }
