@@ -469,6 +469,8 @@ class Fragmentation:
     """At the reserved peak; null where it is not known."""
     end: Optional[int]
     """At the dump; null where it is not known."""
+    peak_error: Optional[int] = None
+    """How far that may be from the truth, because the sizes of blocks are not certain. Only where it may."""
 
 
 @dataclass(frozen=True)
@@ -622,6 +624,8 @@ class Stack:
     """Bytes alive when an allocation failed for the first time; only if one did."""
     oom_blocks: Optional[int] = None
     """Its blocks then."""
+    highest_error: Optional[int] = None
+    """How far that may be from the truth, because the sizes of blocks are not certain. Only where it may."""
     shapes: Optional[list[SummedLine]] = None
     """Types and shapes of the tensors that it consists of, where they were recorded."""
 
@@ -656,6 +660,8 @@ class Phase:
     """Whether its beginning was recorded."""
     ends: bool
     """Whether its end was recorded."""
+    max_error: Optional[int] = None
+    """How far the peak may be from the truth, because the sizes of blocks are not certain. Only where it may."""
 
 
 @dataclass(frozen=True)

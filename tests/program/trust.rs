@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value as Json;
 
 use crate::support::fixtures;
-use crate::support::history::{A, MIB, event, file, frames, free, oom, segment, snapshot};
+use crate::support::history::{A, B, MIB, event, file, frames, free, oom, segment, snapshot};
 use crate::support::pickle::{self, Value};
 use crate::support::tool::{explanation, ptmem, text, verdict};
 
@@ -253,6 +253,48 @@ fn a_block_alone_in_a_segment_that_is_gone_may_have_filled_it() {
         assert_eq!(allocated["peak_error"], error * MIB, "{name}");
         assert_eq!(allocated["exact"], error == 0, "{name}");
     }
+}
+
+/// The peak is elsewhere, and certain.
+#[test]
+fn a_block_of_unknown_size_bounds_the_phase_and_the_stack_that_hold_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings =
+        Value::dict([("PYTORCH_CUDA_ALLOC_CONF", "".into()), ("graph_capture_record_stream_reuse", false.into())]);
+    let within = |phase: &str, event: Value| event.with("user_metadata", phase).with("frames", frames(phase));
+    let story = |shared: bool| {
+        let mut events = vec![event("segment_alloc", A, 100 * MIB)];
+        events.push(within("load", event("alloc", A, 100 * MIB)));
+        events.extend(free(A, 100 * MIB).map(|event| within("load", event)));
+        events.push(event("segment_alloc", B, 20 * MIB));
+        events.push(within("serve", event("alloc", B, 3 * MIB)));
+        if shared {
+            events.push(within("check", event("alloc", B + 3 * MIB, 3 * MIB)));
+            events.extend(free(B + 3 * MIB, 3 * MIB).map(|event| within("check", event)));
+        }
+        events.extend(free(B, 3 * MIB).map(|event| within("serve", event)));
+        events.push(event("segment_free", B, 20 * MIB));
+        let held = segment(A, &[(100 * MIB, false)]);
+        snapshot(vec![held], events).with("allocator_settings", settings.clone())
+    };
+    write(folder.path(), "shared.pkl", &story(true));
+    write(folder.path(), "alone.pkl", &story(false));
+    let device = &json(folder.path(), &["show", "alone.pkl"])["devices"][0];
+    assert_eq!((&device["allocated"]["peak"], &device["allocated"]["exact"]), (&(100 * MIB).into(), &true.into()));
+    assert_eq!(device["fragmentation"]["peak_error"], 17 * MIB);
+    let of_phases = device["phases"].as_array().unwrap().iter().map(|phase| phase["max_error"].as_u64());
+    assert_eq!(of_phases.collect::<Vec<_>>(), [None, Some(17 * MIB)]);
+    for limit in ["phase:serve=0", "phase=0", "stack-highest:serve*=0", "stack-highest=0", "fragmentation=1GiB"] {
+        let judge = |files: [&str; 2], strict: &[&str]| {
+            let arguments = [&["diff", files[0], files[1], "--max-growth", limit], strict].concat();
+            verdict(&ptmem(folder.path(), &arguments))
+        };
+        let (code, line) = judge(["shared.pkl", "alone.pkl"], &["--strict"]);
+        let expected = if limit.starts_with("fragmentation") { 0 } else { 3 };
+        assert!(code == expected, "{limit}: {code}: {line}");
+        assert_eq!(judge(["shared.pkl", "alone.pkl"], &[]).0, 0, "{limit}");
+    }
+    assert_eq!(code(folder.path(), &["check", "alone.pkl", "--max", "fragmentation=118MiB", "--strict"]), Some(3));
 }
 
 #[test]

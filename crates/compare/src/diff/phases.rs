@@ -63,6 +63,8 @@ pub struct PhaseRow {
     pub is_outermost: bool,
     /// The most allocated bytes within it.
     pub peak: Change,
+    /// How far that may be from the truth on both sides, because the sizes of blocks are not certain.
+    pub errors: Sides<u64>,
     /// The most reserved bytes within it, where segments are known.
     pub reserved: Change,
     /// True if the side recorded it from its beginning to its end, or not at all.
@@ -207,6 +209,7 @@ impl PhaseRow {
             is_only: is_single && named.number == 0,
             is_outermost: named.is_outermost,
             peak: phases.map(|phase| phase.map(|phase| phase.held.peak.allocated)),
+            errors: phases.map(|phase| phase.map_or(0, |phase| phase.error)),
             reserved: Sides::BOTH.map(|&side| {
                 let phase = phases.of(side).filter(|_| *has_segments.of(side));
                 phase.map(|phase| phase.held.peak.reserved)

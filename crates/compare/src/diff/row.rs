@@ -144,6 +144,10 @@ pub struct Row {
     pub held: Sides<Held>,
     /// The most bytes on both sides, at any moment; `None` where that is not known.
     pub highest: Sides<Option<u64>>,
+    /// How far `held` may be from the truth on both sides, because the sizes of blocks are not certain.
+    pub held_errors: Sides<u64>,
+    /// How far `highest` may be.
+    pub highest_errors: Sides<u64>,
     /// The most bytes in sizes that functions supposed, on simulated GPUs, on both sides by function.
     pub supposed: Sides<BTreeMap<String, u64>>,
     /// The stack of the group that changed most, on both sides.

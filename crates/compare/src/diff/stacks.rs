@@ -174,6 +174,8 @@ fn row(
         requested,
         held,
         highest,
+        held_errors: totals.map(|total| total.map_or(0, |total| total.at_error)),
+        highest_errors: totals.map(|total| total.and_then(|total| total.highest).map_or(0, |highest| highest.error)),
         supposed: totals.map(|total| total.map(|total| total.supposed.clone()).unwrap_or_default()),
         stack,
         is_resized,

@@ -225,6 +225,17 @@ impl Check {
             && (change + i128::from(error) > allowed)
     }
 
+    /// Whether its outcome could be another if its figures are off by an error.
+    pub(super) fn crosses_within(&self, error: i128) -> bool {
+        let allowed = self.limit.allowed.and_then(|allowed| i128::try_from(allowed).ok());
+        let (Some(measured), Some(allowed)) = (self.measured(), allowed) else { return false };
+        let crosses = match self.outcome {
+            Outcome::Pass => measured + error > allowed,
+            Outcome::Inconclusive | Outcome::Exceeded => measured - error <= allowed,
+        };
+        error > 0 && crosses
+    }
+
     /// The label of the stack, phase or module, where it is about one.
     pub fn label(&self) -> Option<&str> {
         self.row.as_ref().map(|row| &*row.label)

@@ -64,19 +64,16 @@ impl Judge {
             return;
         };
         let error = i128::from(before) + i128::from(after);
-        let allowed = check.limit.allowed.and_then(|allowed| i128::try_from(allowed).ok());
-        let (Some(measured), Some(allowed)) = (check.measured(), allowed) else {
-            return;
-        };
-        let crosses = match check.outcome {
-            Outcome::Pass => measured + error > allowed,
-            _ => measured - error <= allowed,
-        };
-        if error > 0 && crosses {
-            let total = Size(u64::try_from(error).unwrap_or(u64::MAX));
-            let message = format!("{} is known to within {total}, which reaches across the limit", check.of.name());
-            check.reason = Some(message.clone());
-            self.diagnostics.push(Diagnostic::new(Code::WithinError, check.device, message));
+        if check.crosses_within(error) {
+            check.reason = Some(self.tell_within_error(check, error));
         }
+    }
+
+    /// Warns that a figure is not known well enough for a limit.
+    pub(super) fn tell_within_error(&mut self, check: &Check, error: i128) -> String {
+        let total = Size(u64::try_from(error).unwrap_or(u64::MAX));
+        let message = format!("{} is known to within {total}, which reaches across the limit", check.of.name());
+        self.diagnostics.push(Diagnostic::new(Code::WithinError, check.device, message.clone()));
+        message
     }
 }

@@ -154,17 +154,23 @@ impl Judge {
             return self.maximum_of_modules(limited, device, maximum, check);
         }
         let checked = self.checks.len();
-        let mut passed = check.clone();
-        let stacks = device.stacks.iter().zip(limited.concerned(device, maximum));
-        for (total, concerned) in stacks.filter(|(total, _)| total.at.bytes > maximum.limit) {
-            if concerned {
+        let (mut passed, mut error) = (check.clone(), None);
+        for (total, concerned) in device.stacks.iter().zip(limited.concerned(device, maximum)) {
+            let exceeds = total.at.bytes > maximum.limit;
+            if exceeds && concerned {
                 let more = limited.lines(total).more;
                 let row = CheckedRow { label: total.label.clone(), more, key: Some(total.key.0.clone()) };
                 self.checks.push(Check { row: Some(row), ..check.clone() }.exceeded_by(total.at.bytes));
-            } else if maximum.target.pattern.is_none() {
+            } else if exceeds && maximum.target.pattern.is_none() {
                 let words = format!("no other {} is larger than {}", maximum.target.name(), check.limit.text);
                 passed.figures.words = Some(words);
             }
+            if concerned && total.at.bytes.abs_diff(maximum.limit) < total.at_error {
+                error = error.max(Some(total.at_error));
+            }
+        }
+        if let Some(error) = error {
+            self.tell_within_error(&check, error.into());
         }
         self.or_pass(checked, passed, None);
     }

@@ -115,13 +115,6 @@ impl<'a> Gated<'a> {
         Some(format!("{grown} grew {bytes}: a limit on phase:{name} would gate it"))
     }
 
-    fn errors_of_phases(&self) -> Sides<Option<u64>> {
-        if self.growth.target.kind == LimitKind::ReservedInPhases {
-            return self.errors(Metric::Reserved, |device| device.figures.reserved.max_error());
-        }
-        self.errors(Metric::Peak, |device| device.figures.allocated.max_error())
-    }
-
     /// Whether memory ran out within a phase, and that hides what it needs.
     fn is_hidden(&self, row: &PhaseRow) -> bool {
         self.ran_out() && (row.ran_out.before || row.ran_out.after)
@@ -145,6 +138,44 @@ impl<'a> Gated<'a> {
             remarks.push("not recorded from its beginning to its end".to_owned());
         }
         remarks
+    }
+}
+
+/// How far the figures of phases may be from the truth.
+struct PhaseErrors {
+    /// Those of the device.
+    of_device: Sides<Option<u64>>,
+    /// True if they are those of phases as well.
+    are_of_all: bool,
+    /// True if equal ones on both sides are of the same blocks.
+    cancel: bool,
+}
+
+impl PhaseErrors {
+    fn of(gated: &Gated<'_>) -> Self {
+        if gated.growth.target.kind == LimitKind::ReservedInPhases {
+            let of_device = gated.errors(Metric::Reserved, |device| device.figures.reserved.max_error());
+            return Self { of_device, are_of_all: true, cancel: false };
+        }
+        let of_device = gated.sides.map(|device| device.figures.allocated.max_error());
+        Self { of_device, are_of_all: false, cancel: Metric::Peak.has_same_bound(gated.sides) }
+    }
+
+    /// Those of a phase: of the device, or as far as the blocks that it holds may be.
+    fn of_phase(&self, row: &PhaseRow) -> Sides<Option<u64>> {
+        if self.are_of_all {
+            return self.of_device;
+        }
+        if self.cancel && row.errors.before == row.errors.after {
+            return Sides { before: Some(0), after: Some(0) };
+        }
+        self.of_device.zip(row.errors).map(|(device, error)| device.map(|device| device.max(*error)))
+    }
+
+    /// The bytes by which a phase may be beyond its limit.
+    fn possible_excess(&self, gated: &Gated<'_>, row: &PhaseRow) -> Option<i128> {
+        let errors = self.of_phase(row).both()?;
+        gated.excess(row)?.checked_add(i128::from(errors.before) + i128::from(errors.after))
     }
 }
 
@@ -188,15 +219,16 @@ impl Judge {
             return self.cannot_tell(gated.check(), reason);
         }
         let checked = self.checks.len();
-        // The check of the phase that stays nearest to its limit, and by how much: 0 is the nearest.
-        let mut nearest: Option<(i128, Check)> = None;
+        let errors = PhaseErrors::of(gated);
+        // The check of the phase that stays nearest to its limit, or may be furthest beyond it.
+        let mut nearest: Option<(Option<i128>, &PhaseRow)> = None;
         for occurrences in gated.phases().into_values() {
             if let Some(hidden) = occurrences.iter().find(|row| gated.is_hidden(row)) {
                 self.cannot_tell(gated.check_of_phase(hidden), RAN_OUT);
             }
             let known = occurrences.iter().filter(|row| !gated.is_hidden(row));
             // Take the first of equal ones.
-            let worst = known.rev().max_by_key(|row| gated.excess(row));
+            let worst = known.clone().rev().max_by_key(|row| gated.excess(row));
             let Some(&row) = worst else { continue };
             let mut check = gated.check_of_phase(row);
             check.compare(gated.figure(row), &gated.growth.limit);
@@ -205,18 +237,21 @@ impl Judge {
                     self.cannot_tell(check.named(&*row.name), gated.why_unknown(row));
                 }
                 None => self.phase_not_compared(gated, row),
-                Some(1..) => self.exceeding_phase(gated, check, &occurrences, row),
-                Some(beyond) if nearest.as_ref().is_none_or(|(most, _)| beyond > *most) => {
-                    nearest = Some((beyond, check));
+                Some(1..) => self.exceeding_phase(check, &occurrences, row, gated, &errors),
+                Some(_) => {
+                    let possible = known.map(|row| (errors.possible_excess(gated, row), *row));
+                    let next = possible.rev().max_by_key(|(excess, _)| *excess);
+                    nearest = nearest.into_iter().chain(next).rev().max_by_key(|(excess, _)| *excess);
                 }
-                Some(_) => {}
             }
         }
         // Where nothing exceeds the limit, the phase that comes nearest to it may be too near.
-        if let Some((_, mut nearest)) = nearest.filter(|_| self.checks.len() == checked) {
-            self.doubt(&mut nearest, gated.errors_of_phases());
-            let Check { outcome, reason, row, .. } = nearest;
-            let reason = reason.map(|reason| format!("{}: {reason}", row.unwrap_or_default().label));
+        if let Some((_, row)) = nearest.filter(|_| self.checks.len() == checked) {
+            let mut check = gated.check_of_phase(row);
+            check.compare(gated.figure(row), &gated.growth.limit);
+            self.doubt(&mut check, errors.of_phase(row));
+            let Check { outcome, reason, .. } = check;
+            let reason = reason.map(|reason| format!("{}: {reason}", row.title()));
             let reason = reason.or_else(|| gated.growth_inside());
             self.checks.push(match outcome {
                 Outcome::Pass => gated.phases_pass(reason),
@@ -237,8 +272,15 @@ impl Judge {
         }
     }
 
-    fn exceeding_phase(&mut self, gated: &Gated<'_>, mut check: Check, occurrences: &[&PhaseRow], row: &PhaseRow) {
-        self.doubt(&mut check, gated.errors_of_phases());
+    fn exceeding_phase(
+        &mut self,
+        mut check: Check,
+        occurrences: &[&PhaseRow],
+        row: &PhaseRow,
+        gated: &Gated<'_>,
+        errors: &PhaseErrors,
+    ) {
+        self.doubt(&mut check, errors.of_phase(row));
         let mut remarks: Vec<String> = check.reason.take().into_iter().collect();
         remarks.extend(gated.remarks(occurrences, row));
         check.reason = Some(remarks.join("; ")).filter(|reason| !reason.is_empty());

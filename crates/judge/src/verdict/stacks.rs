@@ -2,13 +2,19 @@
 
 use ptmem_base::pattern::Selector;
 use ptmem_base::units::Size;
-use ptmem_compare::diff::{Diff, Row, RowKind};
-use ptmem_trace::profile::Bucket;
+use ptmem_compare::diff::{Change, Diff, Row, RowKind, Sides};
+use ptmem_trace::profile::{Bucket, have_same_unknown_sizes};
 
 use super::growth::{Gated, HOW_TO_NAME, has_rows_at_peak, labels};
 use super::judge::Judge;
 use super::row_names::RowNames;
 use super::{Check, CheckedRow, GrowthLimit, LimitKind, Outcome, Thresholds};
+
+/// Bytes of a row on both sides, and how far they may be from the truth.
+struct InexactChange {
+    change: Change,
+    errors: Sides<u64>,
+}
 
 /// Rows that grew by more than a limit, and are not checked.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -134,6 +140,10 @@ impl Judge {
         let slack = rows.any(|row| gated.exceeds(row) && gated.is_large(row.delta()) && scope(row));
         let unchecked = UncheckedRows { slack, ..UncheckedRows::default() };
         self.growth_of_rows(gated, unchecked, |row| Some((gated.check_of_row(row)?, Some(row.delta()))));
+        self.doubt_rows(gated, |row| InexactChange {
+            change: row.held.map(|held| Some(held.bytes)),
+            errors: row.held_errors,
+        });
     }
 
     /// The most that stacks held at any moment: a check for each that exceeds the limit, or one that passes.
@@ -143,6 +153,31 @@ impl Judge {
             let delta = check.figures.delta;
             Some((check, delta))
         });
+        self.doubt_rows(gated, |row| InexactChange { change: row.highest, errors: row.highest_errors });
+    }
+
+    /// Warns of the row whose change is known least, where it could be on the other side of the limit.
+    fn doubt_rows(&mut self, gated: &Gated<'_>, inexact: impl Fn(&Row) -> InexactChange) {
+        if have_same_unknown_sizes(gated.sides) {
+            return;
+        }
+        let scope = gated.scope();
+        let doubtful = gated.device.rows.iter().filter_map(|row| {
+            let InexactChange { change, errors } = inexact(row);
+            let error = i128::from(errors.before) + i128::from(errors.after);
+            if error == 0 || !row.kind.is_memory() || !scope(row) {
+                return None;
+            }
+            let mut check = gated.check_named(row);
+            let delta = check.compare(change, &gated.growth.limit)?;
+            let is_large = gated.is_large(delta.abs().saturating_add(error));
+            (is_large && check.crosses_within(error)).then_some((error, check))
+        });
+        // From the back: of equal ones `max_by_key` takes the last.
+        let doubtful: Vec<(i128, Check)> = doubtful.collect();
+        if let Some((error, check)) = doubtful.into_iter().rev().max_by_key(|(error, _)| *error) {
+            self.tell_within_error(&check, error);
+        }
     }
 
     /// Adds the checks that rows exceed, which come with the change that must be large enough, where it is known; or one that

@@ -159,6 +159,7 @@ object! {
         allocations: total.allocations,
         allocated_total: total.allocated_total,
         highest: total.highest.map(|highest| highest.bytes),
+        highest_error?: total.highest.map(|highest| highest.error).filter(|&error| error > 0),
         // -1 where it was held at the start.
         highest_event: total.highest.map(|highest| highest.at.event_index()),
         lines: list(lines.all.iter().map(LineReport)),
@@ -200,6 +201,8 @@ object! {
         start: phase.held.start.allocated,
         peak: phase.held.peak.allocated,
         end: phase.held.end.allocated,
+        // How far the peak may be from the truth.
+        max_error?: Some(phase.error).filter(|&error| error > 0),
         change: phase.change(),
         begins: phase.begins,
         ends: phase.ends,

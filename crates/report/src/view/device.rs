@@ -56,7 +56,9 @@ fn fragmentation(device: &DeviceProfile, reserved_peak: Option<u64>, judgement: 
     let peak = figures.fragmentation.peak.filter(|_| reserved_peak.is_some());
     let check = judgement.and_then(|judgement| worst_check(device, judgement, &[Metric::Fragmentation]));
     let found = check.map(|check| format!(": {}", Mark::of(check).word())).unwrap_or_default();
-    let at_peak = format!("{} at the reserved peak{found}", with_share(peak, reserved_peak));
+    let error = Some(figures.fragmentation.peak_error).filter(|&error| error > 0 && peak.is_some());
+    let error = error.map(|error| format!(" ± {}", Size(error))).unwrap_or_default();
+    let at_peak = format!("{}{error} at the reserved peak{found}", with_share(peak, reserved_peak));
     let at_end = with_share(figures.fragmentation.end, figures.reserved.end) + " at the end";
     let fact = Fact::of_lines("fragmentation", vec![vec![at_peak, at_end]]);
     Fact { tone: check.map_or(fact.tone, |check| Tone::Mark(Mark::of(check))), ..fact }

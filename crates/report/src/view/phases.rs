@@ -77,7 +77,8 @@ fn table(figures: &[&str], name: &str, rows: impl Iterator<Item = RowOfCells>) -
 
 fn row(phase: &Occurrence, depth: u32, numbers: impl IntoIterator<Item = Value>) -> RowOfCells {
     let WindowCounters { start, end, peak } = phase.held;
-    let [start, end, peak] = [start, end, peak].map(|level| Value::Size(level.allocated));
+    let peak = Value::bounded(peak.allocated, phase.error);
+    let [start, end] = [start, end].map(|level| Value::Size(level.allocated));
     let figures = [start, end, Value::Change(phase.change()), peak];
     RowOfCells {
         depth: depth as usize,

@@ -85,6 +85,14 @@ impl Value {
         bytes.map_or(Self::Unknown, Self::Size)
     }
 
+    /// Bytes that may be off by an error.
+    pub(crate) fn bounded(bytes: u64, error: u64) -> Self {
+        if error == 0 {
+            return Self::Size(bytes);
+        }
+        Self::figure(format!("{} ± {}", Size(bytes), Size(error)), bytes.into())
+    }
+
     /// Bytes gained, where they are known.
     pub fn change(delta: Option<i128>) -> Self {
         delta.map_or(Self::Unknown, Self::Change)

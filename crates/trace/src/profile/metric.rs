@@ -149,7 +149,10 @@ impl Metric {
             Point::Peak => counter.peak_error,
             Point::Start => counter.baseline_error,
             Point::End => Some(0),
-            Point::UnusedAtPeak => counter.peak_error?.checked_add(device.figures.active.max_error()?),
+            Point::UnusedAtPeak => {
+                let active = device.figures.active.max_error()?.max(device.figures.fragmentation.peak_error);
+                counter.peak_error?.checked_add(active)
+            }
         }
     }
 
@@ -173,24 +176,34 @@ impl Metric {
         matches!(self.point(), Point::Peak | Point::UnusedAtPeak)
     }
 
-    /// True if both sides carry the same bound for the same blocks, so that it cancels in their difference: the blocks
-    /// whose size is not known are as many and as large on both sides. Where a self-check failed, any block may be
-    /// wrong, and all stacks have to hold the same.
+    /// True if both sides carry the same bound for the same blocks, so that it cancels in their difference.
     pub fn has_same_bound(self, sides: Sides<&DeviceProfile>) -> bool {
         let errors = sides.map(|device| self.max_error(device));
-        if errors.before.is_none() || errors.before != errors.after {
-            return false;
-        }
-        let checked = sides.before.figures.checks.hold() && sides.after.figures.checks.hold();
-        let unknown = sides.map(|device| held_by_unknown(device, checked));
-        unknown.before == unknown.after
+        errors.before.is_some() && errors.before == errors.after && have_same_unknown_sizes(sides)
     }
 }
 
+/// True if the blocks whose size is not known are as many and as large on both sides. Where a self-check failed, any block may
+/// be wrong, and all stacks have to hold the same.
+pub fn have_same_unknown_sizes(sides: Sides<&DeviceProfile>) -> bool {
+    let checked = sides.before.figures.checks.hold() && sides.after.figures.checks.hold();
+    let unknown = sides.map(|device| held_by_unknown(device, checked));
+    unknown.before == unknown.after
+}
+
+/// Bytes and blocks that a stack held at the moments of every profile, and the most that it held.
+type HeldByStack = ([Held; 3], u64);
+
 /// Bytes and blocks, by key, of the stacks among which are blocks whose size may not be known.
-fn held_by_unknown(device: &DeviceProfile, checked: bool) -> BTreeMap<&str, [Held; 3]> {
-    let stacks = device.stacks.iter().filter(|total| !checked || total.bucket == Some(Bucket::NotRecorded));
-    stacks.map(|total| (total.key.0.as_str(), [total.baseline, total.peak, total.end])).collect()
+fn held_by_unknown(device: &DeviceProfile, checked: bool) -> BTreeMap<&str, HeldByStack> {
+    let stacks = device.stacks.iter().filter(|total| {
+        !checked || total.bucket == Some(Bucket::NotRecorded) || total.highest.is_some_and(|highest| highest.error > 0)
+    });
+    let held = stacks.map(|total| {
+        let most = total.highest.map_or(0, |highest| highest.bytes);
+        (total.key.0.as_str(), ([total.baseline, total.peak, total.end], most))
+    });
+    held.collect()
 }
 
 /// True if all figures of both sides are the same, and so are all stacks.

@@ -35,7 +35,7 @@ pub use every::{Every, Interval, Lack, MOST_INTERVALS, ParseEveryError};
 pub use guesses::{SupposedSizes, Unknown, tell_once as tell_guesses_once};
 pub use lines::{HeldLine, HeldLines, Line, Lines, lines_of};
 pub use measure::measure;
-pub use metric::{Metric, Point};
+pub use metric::{Metric, Point, have_same_unknown_sizes};
 pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint};
 pub use open::{Opened, open, read, read_case};
 pub use options::ReadOptions;

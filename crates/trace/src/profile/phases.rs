@@ -36,6 +36,8 @@ pub struct Occurrence {
     pub window: Window,
     /// The memory held in it.
     pub held: WindowCounters,
+    /// How far its highest allocated bytes may be from the truth, because the sizes of blocks are not certain.
+    pub error: u64,
     /// True if its beginning was recorded. Else it is taken to begin with the history.
     pub begins: bool,
     /// True if its end was recorded. Else it is taken to last until the dump.
@@ -118,8 +120,10 @@ impl Phases {
             self.add_passes(trace, code);
         }
         let windows: Vec<Window> = self.all.iter().map(|phase| phase.window).collect();
-        for (phase, held) in self.all.iter_mut().zip(trace.parts(&windows)) {
+        let measured = trace.parts(&windows).into_iter().zip(trace.errors_of_peaks(&windows));
+        for (phase, (held, error)) in self.all.iter_mut().zip(measured) {
             phase.held = held;
+            phase.error = error;
         }
     }
 

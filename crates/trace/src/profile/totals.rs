@@ -72,6 +72,8 @@ pub struct Sums {
     pub oom: Held,
     /// Held at the requested moment.
     pub at: Held,
+    /// How far the bytes of those may be from the truth, because the sizes of blocks are not certain.
+    pub at_error: u64,
     /// Requested bytes of those.
     pub requested: u64,
     /// `alloc` events.
@@ -88,6 +90,7 @@ impl Sums {
             end: self.end + other.end,
             oom: self.oom + other.oom,
             at: self.at + other.at,
+            at_error: self.at_error.saturating_add(other.at_error),
             requested: self.requested.saturating_add(other.requested),
             allocations: self.allocations.saturating_add(other.allocations),
             allocated_total: self.allocated_total.saturating_add(other.allocated_total),
@@ -317,7 +320,8 @@ impl BlockCounts {
                 .map(|moment| Held::of(class, moment.map_or(0, |place| self.at_places[place as usize][index])));
             let requested = class.requested.saturating_mul(at.blocks);
             let allocated_total = class.bytes.saturating_mul(allocations);
-            (class, Sums { baseline, peak, end, oom, at, requested, allocations, allocated_total })
+            let at_error = class.error().saturating_mul(at.blocks);
+            (class, Sums { baseline, peak, end, oom, at, at_error, requested, allocations, allocated_total })
         })
     }
 }

@@ -120,6 +120,8 @@ pub(super) struct RunningCounters {
     gauges: [Gauge; 4],
     /// With the block for which the memory was reserved: both are one request.
     pub(super) active_at_reserved_peak: i128,
+    /// How far that may be from the truth.
+    pub(super) active_error_at_reserved_peak: i128,
     /// True if the event before reserved the most so far.
     reserved_most: bool,
     pub(super) checkpoints: StatedBytes,
@@ -180,7 +182,12 @@ impl RunningCounters {
             let spread = is_uncertain.then(|| spreads.fold(Uncertainty::default(), Uncertainty::plus));
             Gauge::new(trace.value_at_start(measure), spread)
         });
-        Self { active_at_reserved_peak: gauges[Measure::Active as usize].now, gauges, ..Self::default() }
+        Self {
+            active_at_reserved_peak: gauges[Measure::Active as usize].now,
+            active_error_at_reserved_peak: gauges[Measure::Active as usize].error(),
+            gauges,
+            ..Self::default()
+        }
     }
 
     pub(super) fn of(&self, measure: Measure) -> &Gauge {
@@ -202,6 +209,7 @@ impl RunningCounters {
         requested.turn(Measure::Requested, begun, completed, now);
         if std::mem::take(&mut self.reserved_most) && begun.is_some() {
             self.active_at_reserved_peak = active.now;
+            self.active_error_at_reserved_peak = active.error();
         }
         self.allocated_total += begun.map_or(0, |class| class.bytes.into());
     }
@@ -213,6 +221,7 @@ impl RunningCounters {
         self.reserved_most = reserved.peak_at == now;
         if self.reserved_most {
             self.active_at_reserved_peak = active.now;
+            self.active_error_at_reserved_peak = active.error();
         }
     }
 

@@ -49,8 +49,15 @@ impl Counter {
 pub struct Fragmentation {
     /// At the reserved peak; `None` is "cannot be known".
     pub peak: Option<u64>,
+    /// How far that may be from the truth, because the sizes of active blocks are not certain.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub peak_error: u64,
     /// At the end.
     pub end: Option<u64>,
+}
+
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// Bytes that are reserved and not active.

@@ -142,6 +142,10 @@ impl Findings<'_> {
             fragmentation: Fragmentation {
                 peak: knows_fragmentation
                     .then(|| fragmentation(counters.of(Measure::Reserved).peak, counters.active_at_reserved_peak)),
+                peak_error: u64::try_from(counters.active_error_at_reserved_peak)
+                    .ok()
+                    .filter(|_| knows_fragmentation)
+                    .unwrap_or(0),
                 end: Some(fragmentation(self.end[Measure::Reserved as usize], self.end[Measure::Active as usize])),
             },
             allocation_count: self.census.count(Action::Alloc) - self.left_out.count(),

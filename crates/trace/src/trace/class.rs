@@ -148,3 +148,24 @@ pub struct Class {
     /// The digest of all C++ frames of the stack, where some of them were dropped.
     pub cpp: Option<CppDigest>,
 }
+
+impl Class {
+    /// The same with blocks as small as they may be.
+    #[must_use]
+    pub(super) fn smallest(&self) -> Self {
+        Self { bytes: self.bytes.saturating_sub(self.spread_of_allocated().below), ..*self }
+    }
+
+    /// The same with blocks as large as they may be.
+    #[must_use]
+    pub(super) fn largest(&self) -> Self {
+        Self { bytes: self.bytes.saturating_add(self.spread_of_allocated().above), ..*self }
+    }
+
+    /// How far the bytes that one of its blocks counts as allocated may be from the truth.
+    #[must_use]
+    pub fn error(&self) -> u64 {
+        let Uncertainty { below, above } = self.spread_of_allocated();
+        below.max(above)
+    }
+}

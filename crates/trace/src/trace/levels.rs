@@ -1,6 +1,6 @@
 //! The counters at given borders, and the highest between any two of them.
 
-use super::{Measure, Move, Position, Trace, Window};
+use super::{Class, Measure, Move, Position, Trace, Window};
 
 /// The counters at a place, in bytes. Where the history does not add up, no less than 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,12 +49,31 @@ pub struct WindowCounters {
 impl Trace {
     /// The counters over parts of the history; parts beyond it have its final values.
     pub fn parts(&self, windows: &[Window]) -> Vec<WindowCounters> {
+        self.parts_with(&self.classes, windows)
+    }
+
+    /// How far the highest allocated bytes of each part may be from the truth, because the sizes of blocks are not certain.
+    #[must_use]
+    pub fn errors_of_peaks(&self, windows: &[Window]) -> Vec<u64> {
+        let mut errors = vec![0; windows.len()];
+        let Some(bounds) = self.bounding_classes() else { return errors };
+        let found = self.parts(windows);
+        for classes in bounds {
+            for ((error, found), bound) in errors.iter_mut().zip(&found).zip(self.parts_with(&classes, windows)) {
+                *error = (*error).max(found.peak.allocated.abs_diff(bound.peak.allocated));
+            }
+        }
+        errors
+    }
+
+    /// The counters over parts, with other sizes of blocks than its own.
+    fn parts_with(&self, classes: &[Class], windows: &[Window]) -> Vec<WindowCounters> {
         if windows.is_empty() {
             return Vec::new();
         }
         let mut borders: Vec<Position> = windows.iter().flat_map(|window| [window.from, window.to]).collect();
         borders.sort_unstable();
-        let levels = Levels::new(self, borders);
+        let levels = Levels::new(self, classes, borders);
         windows.iter().map(|window| levels.over(*window)).collect()
     }
 }
@@ -72,14 +91,14 @@ struct Levels {
 
 impl Levels {
     /// `borders` are in order; those that the history does not reach are at its end.
-    fn new(trace: &Trace, mut borders: Vec<Position>) -> Self {
+    fn new(trace: &Trace, classes: &[Class], mut borders: Vec<Position>) -> Self {
         const MEASURES: [Measure; 3] = [Measure::Allocated, Measure::Active, Measure::Reserved];
         borders.dedup();
-        let change = |one: &Move| MEASURES.map(|measure| one.change(measure, &trace.classes));
+        let change = |one: &Move| MEASURES.map(|measure| one.change(measure, classes));
         // Where moves do not recur, a table of what each changes takes longer to make than it saves.
         let recur = trace.symbols.len() / 4 > trace.moves.len();
         let changes: Vec<[i128; 3]> = if recur { trace.moves.iter().map(change).collect() } else { Vec::new() };
-        let mut now = MEASURES.map(|measure| trace.value_at_start(measure));
+        let mut now = MEASURES.map(|measure| trace.start_with(classes, measure));
         let mut highest = now;
         let mut at = Vec::with_capacity(borders.len());
         let mut tree = vec![CounterLevels::default(); borders.len()];
@@ -155,7 +174,7 @@ mod tests {
             let trace = Trace { moves, symbols, reserved: 50, ..Trace::default() };
             let values: Vec<u64> = trace.values(Measure::Reserved).map(|value| u64::try_from(value).unwrap()).collect();
             let borders: Vec<Position> = (0..=length).step_by(2).map(Position::of_count).collect();
-            let levels = Levels::new(&trace, borders.clone());
+            let levels = Levels::new(&trace, &[], borders.clone());
             for (index, from) in borders.iter().enumerate() {
                 for to in &borders[index..] {
                     let inside = &values[from.count()..=to.count()];

@@ -64,6 +64,8 @@ pub struct Highest {
     pub bytes: u64,
     /// The moment.
     pub at: Position,
+    /// How far `bytes` may be from the truth, because the sizes of blocks are not certain.
+    pub error: u64,
 }
 
 /// What groups of classes hold while moves are gone through.
@@ -159,10 +161,15 @@ impl Trace {
 
     /// One of the counters before the first event.
     pub fn value_at_start(&self, measure: Measure) -> i128 {
+        self.start_with(&self.classes, measure)
+    }
+
+    /// The same with other sizes of blocks than its own.
+    fn start_with(&self, classes: &[Class], measure: Measure) -> i128 {
         if measure == Measure::Reserved {
             return self.reserved;
         }
-        let blocks = self.classes.iter().zip(&self.start);
+        let blocks = classes.iter().zip(&self.start);
         blocks.map(|(class, start)| class.size(measure) * i128::from(start.blocks(measure))).sum()
     }
 
@@ -186,7 +193,7 @@ impl Trace {
             // The last of equal ones is taken.
             let places = (window.from.count().min(last)..=last).rev();
             let at = places.max_by_key(|&place| held[place]).unwrap_or(last);
-            Highest { bytes: u64::try_from(held[at].max(0)).unwrap_or(u64::MAX), at: Position::of_count(at) }
+            Highest { bytes: u64::try_from(held[at].max(0)).unwrap_or(u64::MAX), at: Position::of_count(at), error: 0 }
         });
         peaks.collect()
     }
@@ -223,10 +230,10 @@ impl Trace {
     }
 
     /// Bytes of groups of classes before the first event. `groups` has the group of every class.
-    fn running(&self, groups: &[u32], count: usize) -> HeldByGroup<'_> {
+    fn running(&self, classes: &[Class], groups: &[u32], count: usize) -> HeldByGroup<'_> {
         let mut held = vec![0_u64; count];
-        let mut of_class = Vec::with_capacity(self.classes.len());
-        for ((class, start), &group) in self.classes.iter().zip(&self.start).zip(groups) {
+        let mut of_class = Vec::with_capacity(classes.len());
+        for ((class, start), &group) in classes.iter().zip(&self.start).zip(groups) {
             let held = &mut held[group as usize];
             *held = held.saturating_add(class.bytes.saturating_mul(start.allocated.into()));
             of_class.push((group, class.bytes));
@@ -236,7 +243,7 @@ impl Trace {
 
     /// Bytes of groups of classes at places, which are in order: for each place those of every group.
     pub fn held_at(&self, groups: &[u32], count: usize, places: &[Position]) -> Vec<Vec<u64>> {
-        let mut running = self.running(groups, count);
+        let mut running = self.running(&self.classes, groups, count);
         let mut placed = self.placed().peekable();
         let mut at = Vec::with_capacity(places.len());
         for &place in places {
@@ -264,12 +271,29 @@ impl Trace {
     /// The most bytes that groups of classes held, and where they held them first. `groups` has the group of every
     /// class.
     pub fn highest(&self, groups: &[u32], count: usize) -> Vec<Highest> {
-        let mut running = self.running(groups, count);
-        let start = running.held.iter().map(|&bytes| Highest { bytes, at: Position::START });
+        let mut most = self.highest_with(&self.classes, groups, count);
+        for classes in self.bounding_classes().into_iter().flatten() {
+            for (found, bound) in most.iter_mut().zip(self.highest_with(&classes, groups, count)) {
+                found.error = found.error.max(found.bytes.abs_diff(bound.bytes));
+            }
+        }
+        most
+    }
+
+    /// Its classes with blocks as small, and as large, as they may be; `None` where all sizes are certain.
+    fn bounding_classes(&self) -> Option<[Vec<Class>; 2]> {
+        let is_uncertain = self.classes.iter().any(|class| class.error() > 0);
+        is_uncertain.then(|| [Class::smallest, Class::largest].map(|bound| self.classes.iter().map(bound).collect()))
+    }
+
+    /// The most bytes that groups held, with other sizes of blocks than its own.
+    fn highest_with(&self, classes: &[Class], groups: &[u32], count: usize) -> Vec<Highest> {
+        let mut running = self.running(classes, groups, count);
+        let start = running.held.iter().map(|&bytes| Highest { bytes, at: Position::START, error: 0 });
         let mut most: Vec<Highest> = start.collect();
         for (at, symbol) in self.placed() {
             if let Some((group, bytes)) = running.step(symbol).filter(|&(group, bytes)| bytes > most[group].bytes) {
-                most[group] = Highest { bytes, at };
+                most[group] = Highest { bytes, at, error: 0 };
             }
         }
         most

@@ -96,7 +96,7 @@ impl DeviceNumbers {
             active: self.counter(Measure::Active),
             requested: self.counter(Measure::Requested),
             reserved: self.counter(Measure::Reserved),
-            fragmentation: Fragmentation { peak: None, end: unused },
+            fragmentation: Fragmentation { peak: None, peak_error: 0, end: unused },
             checks: Checks { end_matches: true, ..Checks::default() },
             failed_count: self.failed_count,
             ..Figures::default()
