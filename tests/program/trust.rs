@@ -231,6 +231,36 @@ fn blocks_whose_completed_free_is_not_recorded_may_still_be_active() {
 }
 
 #[test]
+fn blocks_whose_requested_free_is_not_recorded_may_no_longer_be_allocated() {
+    let folder = tempfile::tempdir().unwrap();
+    let story = |skips: bool| {
+        let mut events = vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 4 * MIB)];
+        events.push(event("alloc", A + 4 * MIB, 6 * MIB));
+        events.push(event("free_requested", A + 4 * MIB, 6 * MIB));
+        // Not where the first one was: another stream still uses that.
+        events.push(event("alloc", A + 10 * MIB, 5 * MIB));
+        events.push(event("free_completed", A + 4 * MIB, 6 * MIB));
+        events.retain(|event| !(skips && event == &self::event("free_requested", A + 4 * MIB, 6 * MIB)));
+        let blocks = [(4 * MIB, true), (6 * MIB, false), (5 * MIB, true), (5 * MIB, false)];
+        snapshot(vec![segment(A, &blocks)], events)
+    };
+    for (name, skips, peak, error) in [("all.pkl", false, 10, 0), ("skipped.pkl", true, 15, 6)] {
+        write(folder.path(), name, &story(skips));
+        let device = &json(folder.path(), &["show", name])["devices"][0];
+        let figure = &device["allocated"];
+        assert_eq!([&figure["peak"], &figure["max_error"]], [peak * MIB, error * MIB], "{name}");
+        assert_eq!(
+            (&device["active"]["peak"], &device["active"]["exact"]),
+            (&(15 * MIB).into(), &true.into()),
+            "{name}"
+        );
+    }
+    let check = |limit: &str| verdict(&ptmem(folder.path(), &["check", "skipped.pkl", "--strict", "--max", limit])).1;
+    assert_reads!(check("peak=12MiB") => str!["FAIL peak is 15.00 MiB, allowed 12.00 MiB (peak is known to within 6.00 MiB, which reaches across the limit)"]);
+    assert_reads!(check("active=15MiB") => str!["PASS active is 15.00 MiB, allowed 15.00 MiB"]);
+}
+
+#[test]
 fn a_block_alone_in_a_segment_that_is_gone_may_have_filled_it() {
     let folder = tempfile::tempdir().unwrap();
     let settings =

@@ -34,15 +34,20 @@ fn equal_parts_have_their_peaks() {
     let pickle = pickle_of(&events, &[]);
     assert_eq!(
         parts(&pickle, "2events"),
-        [part("events 0 to 1", 2, 0, 5, 0), part("events 2 to 3", 2, 0, 5, 5), part("event 4", 1, 5, 5, 2)]
+        [
+            part("events 0 to 1", 2, 0, 5, 0),
+            part("events 2 to 3", 2, 0, 3, 3),
+            part("events 4 to 5", 2, 3, 5, 2),
+            part("event 6", 1, 2, 2, 2)
+        ]
     );
     let by_time = parts(&pickle, "400us");
     assert_eq!(
         by_time,
         [
-            part("0 s to 0.0004 s", 3, 0, 5, 3),
+            part("0 s to 0.0004 s", 4, 0, 5, 3),
             part("0.0004 s to 0.0008 s", 0, 3, 3, 3),
-            part("0.0008 s to 0.0012 s", 2, 3, 5, 2)
+            part("0.0008 s to 0.0012 s", 3, 3, 5, 2)
         ]
     );
     assert_eq!(parts(&pickle, "1min").len(), 1);

@@ -339,13 +339,13 @@ fn figures_of_phases_that_cannot_be_are_refused() {
     };
     for (from, to, expected) in [
         ("annotation", "dream", "unknown variant `dream`"),
-        ("[[0,2],[2,2]]", "[[0,2],[2]]", "invalid length 1"),
-        ("[[0,2],[2,2]]", "[[0,2],[2,400]]", "is beyond the events"),
-        ("[[0,2],[2,2]]", "[[0,2],[2,18446744073709551615]]", "is beyond the events"),
-        ("[[0,2],[2,2]]", "[[3,2],[2,2]]", "is beyond the events"),
-        ("[[0,2],[2,2]]", "[[0,2],[9,null]]", "is beyond the events"),
-        ("[[0,2],[2,2]]", "[[0,2],[18446744073709551615,2]]", "is beyond the events"),
-        ("[[0,2],[2,2]]", "[[0,2],[2,-2]]", "invalid value"),
+        ("[[0,3],[3,3]]", "[[0,3],[3]]", "invalid length 1"),
+        ("[[0,3],[3,3]]", "[[0,3],[3,400]]", "is beyond the events"),
+        ("[[0,3],[3,3]]", "[[0,3],[3,18446744073709551615]]", "is beyond the events"),
+        ("[[0,3],[3,3]]", "[[4,3],[3,3]]", "is beyond the events"),
+        ("[[0,3],[3,3]]", "[[0,3],[12,null]]", "is beyond the events"),
+        ("[[0,3],[3,3]]", "[[0,3],[18446744073709551615,3]]", "is beyond the events"),
+        ("[[0,3],[3,3]]", "[[0,3],[3,-2]]", "invalid value"),
     ] {
         let message = refusal(from, to);
         assert!(message.contains(expected), "{from}: {message}");

@@ -93,6 +93,7 @@ fn pickle_of(events: &[Event], marks: &[(&str, &str, i64)]) -> Vec<u8> {
             alive.push((address, event.bytes, true));
         } else if let Some(block) = alive.get_mut(usize::try_from(-event.bytes - 1).unwrap()).filter(|block| block.2) {
             block.2 = false;
+            add("free_requested", block.0, block.1);
             add("free_completed", block.0, block.1);
         }
     }

@@ -123,7 +123,10 @@ impl Judge {
         let least = metric.at_least(device);
         if least.map(u128::from) > check.limit.allowed {
             check.figures.after = least;
-            self.checks.push(Check { outcome: Outcome::Exceeded, ..check });
+            check.outcome = Outcome::Exceeded;
+            let error = metric.max_error(device).filter(|_| metric.value(device) == least);
+            self.doubt(&mut check, Sides { before: Some(0), after: error.or(Some(0)) });
+            self.checks.push(check);
             return;
         }
         check.figures.after = metric.value(device);

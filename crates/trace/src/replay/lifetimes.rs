@@ -38,9 +38,8 @@ pub(super) struct Lifetimes {
     pub(super) size_mismatches: u64,
     /// The history has requests but no completions (`skip_actions`), so a request ends a use for good.
     pub(super) requests_complete: bool,
-    /// Every block may have been pending at the start of the history, which has no requests. Unless blocks that it
-    /// allocated itself were freed without one: then requests were not recorded (`skip_actions`).
-    may_all_be_pending: bool,
+    /// The history has no requests: every block may have been pending before its free was completed.
+    lacks_requests: bool,
 }
 
 /// In [`Lifetimes::of_event`]: the event is about no block, or frees one that is free.
@@ -69,9 +68,7 @@ pub(super) fn trace(events: &[Event], blocks: &[Block], census: &Census) -> Life
     found.vanished.sort_unstable();
     found.survivors.sort_unstable_by_key(|(index, _)| *index);
     found.sort_addresses(uses);
-    let mut inside = found.allocations.iter().filter(|allocation| allocation.born != Position::START);
-    let has_requests = census.count(Action::FreeRequested) > 0;
-    found.may_all_be_pending = !has_requests && !inside.any(Allocation::is_freed_by_completion);
+    found.lacks_requests = census.count(Action::FreeRequested) == 0;
     found
 }
 
@@ -280,12 +277,11 @@ impl Lifetimes {
     }
 
     /// True for a block that counts as allocated until the completion of its free although the request may have come before
-    /// the history. Where that has requests, this concerns its first event alone, whose request is nearly always the event
-    /// just before.
+    /// that, unrecorded. Where the history has requests, this concerns its first event alone, whose request is nearly always the
+    /// event just before.
     pub(super) fn may_be_pending(&self, allocation: &Allocation) -> bool {
-        let is_in_doubt = self.may_all_be_pending || allocation.completed == Position::after(0);
-        is_in_doubt
-            && allocation.born == Position::START
+        let is_first = allocation.born == Position::START && allocation.completed == Position::after(0);
+        (self.lacks_requests || is_first)
             && allocation.basis != Basis::FinalState
             && allocation.is_freed_by_completion()
     }

@@ -141,7 +141,7 @@ pub struct Class {
     pub requested: u64,
     /// How far `bytes` may be from the truth.
     pub spread: Uncertainty,
-    /// True if the free of the block may have been requested before the history: it may not have been allocated any more.
+    /// True if the free of the block may have been requested unrecorded: it may not have been allocated any more.
     pub maybe_pending: bool,
     /// Their tags.
     pub tags: ClassTags,
