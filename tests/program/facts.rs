@@ -402,7 +402,8 @@ fn a_second_recording_is_held_against_the_first() {
     write(folder.path(), "b.pkl", &train(Tensors { batch: 5 * MIB, loss: MIB, sum: MIB, sums: "add" }));
     let again = |second: &str| text(&ptmem(folder.path(), &["doctor", "a.pkl", "--again", second]).stdout).to_owned();
     assert!(
-        again("a.pkl").contains("again      both recordings have the same stacks at the peak, to the byte"),
+        again("a.pkl")
+            .contains("again      both recordings have the same figures, and the same stacks at the peak, to the byte"),
         "{}",
         again("a.pkl")
     );

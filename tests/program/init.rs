@@ -597,7 +597,6 @@ fn the_doctor_knows_what_a_gate_can_judge() {
     assert_reads!(text(&output.stdout) => str![[r#"
 unfit  history    only figures, without the peak
                   -> add the peak, as torch.cuda.memory_stats()["allocated_bytes.all.peak"] states it, or limit only metrics that the file has
-ok     memory     no allocation failed in the recording
 
 not fit to gate: mend what is unfit before you trust a verdict on the peak
 "#]]);

@@ -21,6 +21,7 @@ mod commands;
 mod config;
 mod cycles;
 mod diagnostics;
+mod doctor;
 mod doubts;
 mod explanations;
 mod facts;

@@ -325,6 +325,10 @@ fn a_block_of_unknown_size_bounds_the_phase_and_the_stack_that_hold_it() {
         assert_eq!(judge(["shared.pkl", "alone.pkl"], &[]).0, 0, "{limit}");
     }
     assert_eq!(code(folder.path(), &["check", "alone.pkl", "--max", "fragmentation=118MiB", "--strict"]), Some(3));
+    let doctor = ptmem(folder.path(), &["doctor", "alone.pkl"]);
+    let told = text(&doctor.stdout);
+    let told = told.lines().find(|line| line.contains("  figures ")).unwrap_or_default();
+    assert_reads!(told => str!["ok     figures    exact to the byte at the peak; a stack is known to within 17.00 MiB at its highest"]);
 }
 
 #[test]

@@ -2,9 +2,11 @@
 //!
 //! All of it is advice to whoever runs the commands, with their options by name, so it is not part of the library.
 
+use std::cmp::Reverse;
+
 use ptmem::device::DeviceId;
 use ptmem::diagnostic::Code;
-use ptmem::diff::{Diff, Metric};
+use ptmem::diff::{DeviceDiff, Diff, Metric, Row, Sides};
 use ptmem::leak::Search;
 use ptmem::phase::steps::FoundBy;
 use ptmem::profile::{DeviceProfile, HistoryKind, Profile, RunFacts};
@@ -81,41 +83,57 @@ const SMALL_SHARE: u64 = 20;
 /// The call that records every event of the allocator.
 const ALL_ACTIONS: &str = "record all actions: remove skip_actions";
 
+/// Recording that a second call does not disturb.
+const RECORD_ONCE: &str =
+    "record again, and call torch.cuda.memory._record_memory_history() once, with one max_entries";
+
 /// Recording that is on from the start of the process.
 const FROM_THE_START: &str = "record from the start, before the model is made: \
                               torch.cuda.memory._record_memory_history(max_entries=1_000_000)";
 
 /// Looks at a snapshot. `steps` is the search for leaks in it, which knows its steps; programs may exhaust memory with `allow_oom`.
 pub(super) fn examine(profile: &Profile, steps: &Search, allow_oom: bool) -> Vec<(Aspect, Examined)> {
-    let active: Vec<&DeviceProfile> = profile.devices.iter().filter(|device| device.is_active_device()).collect();
-    // The one that holds most stands for the others, which did the same.
-    let main = active.iter().copied().max_by_key(|device| (device.figures.allocated.peak, device.figures.active.end));
-    let Some(device) = main else {
+    let mut active: Vec<&DeviceProfile> = profile.devices.iter().filter(|device| device.is_active_device()).collect();
+    active.sort_by_key(|device| Reverse((device.figures.allocated.peak, device.figures.active.end)));
+    let Some(&device) = active.first() else {
         let advice = "call torch.cuda.memory._record_memory_history() in this process before the step, and dump before \
                       disabling it";
         return vec![(Aspect::History, unfit("nothing is recorded and nothing is held", advice))];
     };
-    let mut findings = vec![(Aspect::History, history(device, active.len()))];
+    let mut findings = vec![(Aspect::History, history(&active))];
     findings.extend(profile.run.as_ref().map(|facts| (Aspect::Run, run(facts))));
     if device.figures.history == HistoryKind::StateOnly {
         // Without a history, it has neither a beginning nor steps.
-        findings.extend([(Aspect::Stacks, stacks(device)), (Aspect::Settings, settings(profile))]);
+        findings.extend([(Aspect::Stacks, worst(&active, stacks)), (Aspect::Settings, settings(profile))]);
         return findings;
     }
     if device.figures.history == HistoryKind::NumbersOnly {
-        findings.push((Aspect::Memory, memory(&active, allow_oom)));
+        // Figures alone need not show that no request failed.
+        let ran_out = active.iter().any(|device| device.ran_out_of_memory());
+        findings.extend(ran_out.then(|| (Aspect::Memory, memory(&active, allow_oom))));
         return findings;
     }
     findings.extend([
         (Aspect::Beginning, beginning(profile)),
         (Aspect::Memory, memory(&active, allow_oom)),
-        (Aspect::Steps, found_steps(steps, device.device)),
-        (Aspect::Stacks, stacks(device)),
-        (Aspect::Clock, clock(device)),
-        (Aspect::Figures, figures(profile, device)),
+        (Aspect::Steps, worst(&active, |device| found_steps(steps, device.device))),
+        (Aspect::Stacks, worst(&active, stacks)),
+        (Aspect::Clock, worst(&active, |device| clock(profile, device))),
+        (Aspect::Figures, worst(&active, |device| figures(profile, device))),
         (Aspect::Settings, settings(profile)),
     ]);
     findings
+}
+
+/// The worst finding about devices, of equal ones that about the first; it names the device where others differ.
+fn worst(devices: &[&DeviceProfile], examine: impl Fn(&DeviceProfile) -> Examined) -> Examined {
+    let all: Vec<(DeviceId, Examined)> = devices.iter().map(|device| (device.device, examine(device))).collect();
+    // From the back: of equal ones `max_by_key` takes the last.
+    let worst = all.iter().rev().max_by_key(|(_, finding)| finding.health);
+    let Some((device, finding)) = worst else { return good("no device did anything") };
+    let differs = all.iter().any(|(_, other)| other.words != finding.words);
+    let words = if differs { format!("{device}: {}", finding.words) } else { finding.words.clone() };
+    Examined { words, ..finding.clone() }
 }
 
 /// The worst of findings: of the whole snapshot.
@@ -125,23 +143,19 @@ pub(super) fn health(findings: &[(Aspect, Examined)]) -> Health {
 
 /// What differs between two recordings of one program, of the same code.
 pub(super) fn again(diff: &Diff) -> Examined {
-    let peaks = diff.devices.iter().map(|device| (device, device.metric(Metric::Peak)));
-    let Some((device, peak)) = peaks.max_by_key(|(_, peak)| peak.gained().map(i128::unsigned_abs)) else {
+    if diff.devices.is_empty() {
         return good("no device has events in both recordings");
-    };
-    let rows = diff.devices.iter().flat_map(|device| &device.rows);
-    let row = rows.filter(|row| row.kind.is_memory()).max_by_key(|row| row.delta().unsigned_abs());
-    let row = row.filter(|row| row.delta() != 0);
-    let (Some(before), Some(after)) = (peak.before, peak.after) else {
-        return unfit("the peak of one recording is unknown", "record both completely");
-    };
-    if before == after && row.is_none() {
-        return good("both recordings have the same stacks at the peak, to the byte");
     }
-    let share = format_percent(i128::from(after) - i128::from(before), before)
-        .map(|share| format!(" ({share})"))
-        .unwrap_or_default();
-    let most = row.map(|row| format!("; most in {}: {}", row.label, Delta(row.delta()))).unwrap_or_default();
+    if diff.devices.iter().any(|device| device.metric(Metric::Peak).both().is_none()) {
+        return unfit("the peak of one recording is unknown", "record both completely");
+    }
+    let differences = diff.devices.iter().filter_map(DeviceDifference::of);
+    let Some(DeviceDifference { device, figure, sides, row, .. }) = differences.max_by_key(|found| found.bytes) else {
+        return good("both recordings have the same figures, and the same stacks at the peak, to the byte");
+    };
+    let share = format_percent(sides.delta(), sides.before).map(|share| format!(" ({share})")).unwrap_or_default();
+    let most = if figure == Metric::Peak.name() { "most in" } else { "most at the peak in" };
+    let most = row.map(|row| format!("; {most} {}: {}", row.label, Delta(row.delta()))).unwrap_or_default();
     let inputs = diff.diagnostics.iter().find(|found| found.code == Code::InputsDiffer);
     let advice = match inputs {
         Some(_) => {
@@ -154,26 +168,59 @@ pub(super) fn again(diff: &Diff) -> Examined {
         }
     };
     let inputs = inputs.map(|found| format!("; {}", found.message)).unwrap_or_default();
-    let words = format!("{}: peak {} and {}{share}{most}{inputs}", device.name(), Size(before), Size(after));
-    weak(words, advice)
+    let Sides { before, after } = sides.map(|bytes| Size(*bytes));
+    weak(format!("{}: {figure} {before} and {after}{share}{most}{inputs}", device.name()), advice)
 }
 
-fn history(device: &DeviceProfile, devices: usize) -> Examined {
-    let of = if devices > 1 { format!(", on {devices} devices") } else { String::new() };
-    let events = format!("{} events{of}", device.events);
-    let figures = &device.figures;
+/// How a device differs in two recordings.
+struct DeviceDifference<'d> {
+    device: &'d DeviceDiff,
+    /// The first figure that differs: the peak, another that does not follow addresses, or that inside a phase.
+    figure: String,
+    sides: Sides<u64>,
+    /// The stack that differs most at the peak.
+    row: Option<&'d Row>,
+    /// The largest difference.
+    bytes: u128,
+}
+
+impl<'d> DeviceDifference<'d> {
+    /// `None` where nothing differs.
+    fn of(device: &'d DeviceDiff) -> Option<Self> {
+        let metrics = Metric::ALL.into_iter().filter(|metric| metric.noise().is_none());
+        let metrics = metrics.map(|metric| (metric.name().to_owned(), device.metric(metric)));
+        let phases = device.phases.iter().map(|phase| (format!("peak inside {}", phase.title()), phase.peak));
+        let figures = metrics.chain(phases).filter_map(|(name, change)| Some((name, change.both()?)));
+        let row = device.rows.iter().filter(|row| row.kind.is_memory()).max_by_key(|row| row.delta().unsigned_abs());
+        let row = row.filter(|row| row.delta() != 0);
+        let peak = device.metric(Metric::Peak).both().map(|peak| (Metric::Peak.name().to_owned(), peak));
+        let mut differing = figures.filter(|(_, sides)| sides.before != sides.after);
+        let (figure, sides) = differing.next().or(peak.filter(|_| row.is_some()))?;
+        let of_row = row.map_or(0, |row| row.delta().unsigned_abs());
+        Some(Self { device, figure, sides, row, bytes: sides.delta().unsigned_abs().max(of_row) })
+    }
+}
+
+/// The events of all devices, of which the first holds most.
+fn history(devices: &[&DeviceProfile]) -> Examined {
+    let of = if devices.len() > 1 { format!(", on {} devices", devices.len()) } else { String::new() };
+    let events: u64 = devices.iter().map(|device| device.events).sum();
+    let events = format!("{events} events{of}");
+    let allocations: u64 = devices.iter().map(|device| device.figures.allocation_count).sum();
+    let frees: u64 = devices.iter().map(|device| device.figures.free_count).sum();
+    let lacks_peak = |device: &&&DeviceProfile| {
+        device.figures.history == HistoryKind::Recorded && device.figures.allocated.peak.is_none()
+    };
+    let figures = &devices.iter().find(lacks_peak).unwrap_or(&devices[0]).figures;
     match figures.history {
         HistoryKind::Recorded if figures.allocated.peak.is_none() => {
             unfit("allocations or frees are missing, so the peak is unknown", ALL_ACTIONS)
         }
-        HistoryKind::Recorded if figures.allocation_count == 0 => {
+        HistoryKind::Recorded if allocations == 0 => {
             let advice = "record complete steps that the program runs";
             unfit(format!("{events}, and nothing was allocated"), advice)
         }
-        HistoryKind::Recorded => {
-            let counts = format!("{} allocations, {} frees", figures.allocation_count, figures.free_count);
-            good(format!("{events}: {counts}"))
-        }
+        HistoryKind::Recorded => good(format!("{events}: {allocations} allocations, {frees} frees")),
         HistoryKind::StateOnly => unfit(
             "only the state at the dump, without a peak",
             "record with context and stacks: torch.cuda.memory._record_memory_history(max_entries=1_000_000), not \
@@ -209,6 +256,11 @@ fn run(run: &RunFacts) -> Examined {
     good(run.to_string())
 }
 
+/// The first code of events that contradict each other.
+fn contradiction(profile: &Profile) -> Option<Code> {
+    [Code::TimeBackwards, Code::EventsInconsistent, Code::BlocksOverlap].into_iter().find(|code| has(profile, *code))
+}
+
 fn beginning(profile: &Profile) -> Examined {
     if has(profile, Code::HistoryTruncated) {
         let words = "the ring buffer was full: the oldest events are missing";
@@ -219,6 +271,10 @@ fn beginning(profile: &Profile) -> Examined {
         let words =
             "PyTorch 2.0 does not record frees of blocks that are older than the recording: the peak is a lower bound";
         return unfit(words, "record from the start, before the model is made");
+    }
+    if let Some(code) = contradiction(profile) {
+        let words = format!("events may be missing: they contradict each other ({})", code.name());
+        return unfit(words, RECORD_ONCE);
     }
     good("no sign of missing events")
 }
@@ -232,7 +288,7 @@ fn memory(devices: &[&DeviceProfile], allow_oom: bool) -> Examined {
     if allow_oom {
         return good(format!("memory ran out {times}, as allow-oom in ptmem.toml permits"));
     }
-    let words = format!("memory ran out {times}: the peak is the limit of the card, not of the program");
+    let words = format!("memory ran out {times}: the program may need more than the peak shows");
     unfit(words, "record a smaller batch, or set allow-oom = true in ptmem.toml if the program probes for it")
 }
 
@@ -254,11 +310,16 @@ fn stacks(device: &DeviceProfile) -> Examined {
         let advice = "record stacks: torch.cuda.memory._record_memory_history(context=\"all\", stacks=\"all\")";
         return weak("no allocation has a call stack", advice);
     }
-    let total: u64 = device.stacks.iter().fold(0, |sum, stack| sum.saturating_add(stack.peak.bytes));
-    let unnamed = device.stacks.iter().filter(|stack| stack.bucket.is_some());
-    let unnamed: u64 = unnamed.fold(0, |sum, stack| sum.saturating_add(stack.peak.bytes));
+    let is_state = device.figures.history == HistoryKind::StateOnly;
+    let moment = if is_state { "dump" } else { "peak" };
+    let mut total: u64 = 0;
+    let mut unnamed: u64 = 0;
+    for stack in &device.stacks {
+        let bytes = if is_state { stack.end.bytes } else { stack.peak.bytes };
+        total = total.saturating_add(bytes);
+        unnamed = unnamed.saturating_add(if stack.bucket.is_some() { bytes } else { 0 });
+    }
     let share = format_share(unnamed, total).unwrap_or_else(|| "nothing".to_owned());
-    let moment = if device.figures.history == HistoryKind::StateOnly { "dump" } else { "peak" };
     let words = format!("{} of {} at the {moment} have none ({share})", Size(unnamed), Size(total));
     if unnamed.saturating_mul(SMALL_SHARE) > total {
         return weak(words, FROM_THE_START);
@@ -270,7 +331,10 @@ fn stacks(device: &DeviceProfile) -> Examined {
     good(words)
 }
 
-fn clock(device: &DeviceProfile) -> Examined {
+fn clock(profile: &Profile, device: &DeviceProfile) -> Examined {
+    if has(profile, Code::TimeBackwards) {
+        return weak("events are out of order, or the clock went back", RECORD_ONCE);
+    }
     match device.duration_us {
         _ if device.events == 0 => good("no events"),
         None if device.has_times => {
@@ -287,8 +351,16 @@ fn figures(profile: &Profile, device: &DeviceProfile) -> Examined {
         let advice = "record again, and report it if the file still contradicts itself";
         return weak("self-checks failed, so figures are estimates", advice);
     }
+    if contradiction(profile).is_some() {
+        return weak("events contradict each other, so figures are estimates", RECORD_ONCE);
+    }
+    let elsewhere = device.stacks.iter().filter_map(|stack| stack.highest).map(|highest| highest.error).max();
     match figures.allocated.max_error() {
         _ if figures.allocated.is_least => weak("lower bounds", FROM_THE_START),
+        Some(0) if elsewhere > Some(0) => {
+            let error = Size(elsewhere.unwrap_or(0));
+            good(format!("exact to the byte at the peak; a stack is known to within {error} at its highest"))
+        }
         Some(0) => good("exact to the byte"),
         Some(error) => weak(format!("exact within {}", Size(error)), bounded(profile)),
         None => weak("the error is unknown", FROM_THE_START),
