@@ -211,7 +211,7 @@ fn passes_of_training_follow_from_call_stacks() {
         assert!(code == 1 && line.contains("phase forward grew 1.00 MiB"), "{file}: {line}");
         // A limit on all phases is about those that the program names.
         let (code, line) = gate("phase=0");
-        assert!(code == 3 && line.contains("neither side has any phases"), "{file}: {line}");
+        assert!(code == 3 && line.contains("neither side has any phases that the program names"), "{file}: {line}");
     }
     let shown = run(folder.path(), &["show", "a.json", "--at", "phase:backward:peak"]);
     assert!(shown.contains("at the peak of backward (12.00 MiB)"), "{shown}");

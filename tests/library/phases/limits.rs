@@ -171,7 +171,12 @@ fn a_limit_on_all_phases_judges_those_that_both_sides_have() {
     assert_eq!(judge(before, after, each, &["5%", "phase=5%"]).verdict, Verdict::Pass);
     let (before, after) = old();
     let alone = judge(before, after, each, &["phase=5%"]);
-    assert!(alone.headline().to_string().starts_with("INCONCLUSIVE phase: neither side has any phases"));
+    assert!(
+        alone
+            .headline()
+            .to_string()
+            .starts_with("INCONCLUSIVE phase: neither side has any phases that the program names")
+    );
     // A limit that only warns judges nothing for one that fails.
     let beside_warning = thresholds(&["phase=5%"]).warn_growth("baseline=1%").unwrap();
     let (before, after) = old();

@@ -306,7 +306,7 @@ impl Judge {
             None if thresholds.growth.iter().any(|other| growth.leaves_to(other)) => {
                 let why = match is_empty {
                     true if is_skipped => SKIPPED,
-                    true => "neither side has any phases",
+                    true => "neither side has any phases that the program names",
                     false => "no phase is on both sides",
                 };
                 let message = format!("the limit {}={} checks nothing: {why}", growth.target.name(), growth.limit);
@@ -318,7 +318,7 @@ impl Judge {
                 "no phase of either side has events of pinned host memory".to_owned()
             }
             _ if is_empty => {
-                "neither side has any phases: no annotations (record_function), no metadata, no compile contexts"
+                "neither side has any phases that the program names: no annotations (record_function), no metadata, no compile contexts"
                     .to_owned()
             }
             None => "no phase is on both sides".to_owned(),
