@@ -241,6 +241,42 @@ fn modules_that_never_run_do_not_own_what_others_run() {
     }
 }
 
+/// An embedding whose matrix is that of the last layer.
+const TIED: &str = "
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(512, 64), nn.Linear(64, 512, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, batch):
+        return self.head(self.embed(batch))
+
+model = Net().cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(2):
+    optimizer.zero_grad()
+    model(torch.arange(8, device='cuda')).sum().backward()
+    optimizer.step()
+";
+
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn all_memory_of_a_shared_parameter_is_in_one_row() {
+    let Some(python) = suitable_python() else { return };
+    let place = TempDir::new().unwrap();
+    let output = record_script_with(&python, place.path(), TIED, "out.pkl", &["--modules"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let figures = figures(&place.path().join("out.pkl"), &["--group-by", "module", "--at", "end", "--top", "0"]);
+    let rows = figures["stacks"].as_array().unwrap();
+    let shared = rows.iter().find(|row| row["label"] == "<several modules>").unwrap();
+    // The parameter, its gradient, and two moments.
+    assert_eq!(shared["end"], 4 * 512 * 64 * 4);
+}
+
 /// Modules that never run, and cannot be walked: one without a hash, one that fails, and some that a thread builds.
 const UNFINISHED: &str = "
 import dataclasses, threading, torch

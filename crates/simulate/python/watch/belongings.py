@@ -128,9 +128,10 @@ class Belongings:
             for tensor in [*part._parameters.values(), *part._buffers.values()]:
                 if tensor is None:
                     continue
-                if owned.keys().isdisjoint(addresses(self.torch, tensor)):
-                    self.owners[id(tensor)] = path
                 self.add(found, tensor, path, purposes.PARAMETERS)
+                places = addresses(self.torch, tensor)
+                if owned.keys().isdisjoint(places):
+                    self.owners[id(tensor)] = next((found[place][0] for place in places), path)
                 for name in GRADIENTS:
                     self.add(found, getattr(tensor, name, None), path, purposes.GRADIENTS)
 
@@ -154,7 +155,7 @@ class Belongings:
         for place in addresses(self.torch, tensor):
             if place not in found:
                 found[place] = (path, purpose)
-            elif found[place][0] != path:  # a buffer of several modules
+            elif found[place][0] != path:  # of several modules
                 found[place] = (common(found[place][0], path), found[place][1])
 
     def take_gradient(self, parameter: Any, gradient: Any) -> None:
