@@ -319,7 +319,7 @@ fn is_optional(place: &str, key: &str) -> bool {
     let is_pair = place.ends_with("/start") || place.ends_with("/spread");
     let saved = place.contains("/stacks/") || place.contains("/classes/") && !is_pair;
     let lines_of_a_map = MAPS.iter().any(|map| place.ends_with(map));
-    let of_profile = matches!(key, "failed_request" | "texts");
+    let of_profile = matches!(key, "failed_request" | "texts" | "marks");
     saved || lines_of_a_map || of_profile || place.contains("/ooms/") && key == "frames"
 }
 

@@ -1,6 +1,6 @@
 //! Limits on phases.
 
-use super::{alloc, free, load, profile_of};
+use super::{Event, alloc, free, load, profile_of};
 use ptmem::config::Config;
 use ptmem::diff::{self, Occurrences, PhaseOptions};
 use ptmem::profile::saved::text_of;
@@ -53,6 +53,31 @@ fn a_peak_may_hide_the_growth_of_a_phase() {
          phase:forward would gate it)"
     );
     assert_eq!(judge(&["phase:backward=0"]).headline().to_string(), "PASS no phase:backward grew by more than 0 B");
+}
+
+#[test]
+fn occurrences_without_events_count() {
+    // A stage of every other step works on memory that is there. The after counts something between the stages.
+    let stages = |counts: bool, peaks: [i64; 4]| {
+        let (mut events, mut marks) = (Vec::new(), Vec::new());
+        for (i, peak) in (0_i64..).zip(peaks) {
+            marks.extend([("START", "stage", i * 100), ("END", "stage", i * 100 + 50)]);
+            if peak > 0 {
+                let number = events.iter().filter(|event: &&Event| event.bytes > 0).count() as i64 + 1;
+                events.extend([alloc(i * 100 + 10, peak), free(i * 100 + 20, number)]);
+            }
+            events.extend(counts.then(|| Event { bytes: 512, ..alloc(i * 100 + 60, 0) }));
+        }
+        profile_of(&events, &marks)
+    };
+    let judged = |after: [i64; 4], skip_first: u32| {
+        let phases = PhaseOptions { skip_first, ..PhaseOptions::default() };
+        let judgement = judge(stages(false, [0, 20, 0, 5]), stages(true, after), phases, &["phase=1MiB"]);
+        judgement.headline().to_string()
+    };
+    assert_reads!(judged([0, 20, 0, 5], 0) => str!["PASS no outermost named phase grew by more than 1.00 MiB"]);
+    // What grows after a warm-up is not left out with it.
+    assert_reads!(judged([0, 20, 0, 9], 3) => str!["FAIL phase stage #3 grew 4.00 MiB (+80.0 %), allowed 1.00 MiB (largest growth there: f (a.py:7) +4.00 MiB)"]);
 }
 
 /// Training that steps an optimizer for each parameter, recorded up to the first step of the fourth round: the state of each in

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use self::limits::judge;
 use crate::support::pickle::{self, Value, write};
+use crate::support::signed;
 use proptest::prelude::*;
 use ptmem::diff::{self, PhaseOptions};
 use ptmem::phase::{self, Phase, PhaseSource};
@@ -232,12 +233,95 @@ fn events_of_the_same_microsecond_are_inside() {
     let events: Vec<Event> = [10, 20, 20, 20, 30].map(|time| alloc(time, 1)).to_vec();
     assert_eq!(found(&events, &[("START", "a", 20), ("END", "a", 20)]), ["a0 1..4"]);
     assert_eq!(found(&events, &[("START", "a", 11), ("END", "a", 12)]), ["a0 1..1"]);
-    // A phase that ended before the first event is no part of the history.
+    // A phase before the first event counts: other devices, or other runs, may have events in it.
     assert_eq!(
         found(&events, &[("START", "a", 0), ("END", "a", 5), ("START", "a", 10), ("END", "a", 11)]),
-        ["a0 0..1"]
+        ["a0 0..0", "a1 0..1"]
     );
     assert_eq!(found(&events, &[("START", "a", 99), ("END", "a", 100)]), ["a0 5..5"]);
+}
+
+/// Number, name and peak in MiB of each phase, indented by its depth.
+fn drawn(profile: &Profile) -> String {
+    let phases = profile.devices[0].phases.all.iter().map(|phase| {
+        let indent = "  ".repeat(phase.depth as usize);
+        format!("{indent}{} #{} {}\n", phase.name, phase.number, phase.held.peak.allocated / MIB)
+    });
+    phases.collect()
+}
+
+#[test]
+fn phases_without_events_lie_where_they_began() {
+    let events = [alloc(50, 8), free(51, 1), alloc(95, 4), free(96, 2)];
+    let marks = [
+        ("START", "load", 10),
+        ("END", "load", 11),
+        ("START", "epoch", 20),
+        ("START", "load", 21),
+        ("END", "load", 22),
+        ("START", "batch", 30),
+        ("START", "batch of a model", 31),
+        ("START", "load", 32),
+        ("END", "load", 33),
+        ("END", "batch of a model", 60),
+        ("END", "batch", 61),
+        ("START", "save", 62),
+        ("END", "save", 62),
+        ("END", "epoch", 70),
+        ("START", "save", 80),
+        ("END", "save", 81),
+        ("START", "batch", 90),
+        ("END", "batch", 96),
+        ("START", "batch", 96),
+        ("END", "batch", 97),
+    ];
+    let profile = profile_of(&events, &marks);
+    assert_reads!(drawn(&profile) => str![[r#"
+load #0 0
+epoch #0 8
+  load #1 0
+  batch #0 8
+    batch of a model #0 8
+      load #2 0
+  save #0 0
+save #1 0
+batch #1 4
+batch #2 4
+"#]]);
+    // A saved profile has the marks, which earlier versions did not write.
+    let text = text_of(&profile, &[]).unwrap();
+    let saved = |text: &str| profile::read(signed(text).as_bytes(), "x", ReadOptions::default());
+    assert_eq!(saved(&text).unwrap().devices[0].phases, profile.devices[0].phases);
+    let earlier: String =
+        text.split(",\"marks\":").map(|part| part.find("]]}").map_or(part, |end| &part[end + 2..])).collect();
+    assert_reads!(drawn(&saved(&earlier).unwrap()) => str![[r#"
+load #0 0
+load #1 0
+load #2 0
+batch #0 8
+  batch of a model #0 8
+    epoch #0 8
+save #0 0
+save #1 0
+batch #1 4
+  batch #2 4
+"#]]);
+    let wrong = text.replacen("\"marks\":[[", "\"marks\":[[9", 1);
+    assert_reads!(saved(&wrong).unwrap_err().to_string() => str!["the marks of phases of device 0 contradict the events; the file was changed by hand, merged or damaged, or another version saved it. Write it again"]);
+}
+
+#[test]
+fn a_ring_buffer_that_ran_over_lost_the_events_of_earlier_phases() {
+    let marks = [("START", "a", 0), ("END", "a", 5), ("START", "a", 6), ("END", "a", 11)];
+    let mut snapshot = snapshot_of(&clock(2), &marks);
+    snapshot.devices.values_mut().for_each(|device| device.overflowed = Some(true));
+    let source = profile::Source { path: "made.pkl".to_owned(), bytes: 0, kind: InputKind::Snapshot };
+    let profile = profile::measure(snapshot, source, ReadOptions::default()).unwrap();
+    assert_reads!(drawn(&profile) => str!["a #0 1"]);
+    assert_reads!(drawn(&profile_of(&clock(2), &marks)) => str![[r#"
+a #0 0
+a #1 1
+"#]]);
 }
 
 #[test]

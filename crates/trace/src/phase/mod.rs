@@ -61,6 +61,18 @@ pub struct Phase {
     pub begins: bool,
     /// Whether its end was recorded. Else it is taken to last until the dump.
     pub ends: bool,
+    /// Its marks, if it is annotated.
+    pub marks: Option<PhaseMarks>,
+}
+
+/// The places of the marks of an annotated phase among all marks. They tell which of two phases comes first, or lies in the
+/// other, where no event is between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhaseMarks {
+    /// From 1; 0 where the beginning was not recorded.
+    pub begin: u32,
+    /// The highest number where the end was not recorded.
+    pub end: u32,
 }
 
 /// The longest name in bytes; the rest is cut off. Metadata can be any text.
@@ -80,7 +92,7 @@ pub(crate) fn folded_name(text: &str) -> &str {
     if step_of_profiler(text).is_some() { PROFILER_STEP } else { cut(text, LONGEST_NAME) }
 }
 
-/// The phases of one device, in the order in which they begin, outer ones first.
+/// The phases of one device, in the order of the events before which they begin.
 ///
 /// Annotations do not state their device (`device` is the thread's current one, often another), so they apply to all
 /// devices. Without times in the file, phases cannot be derived from annotations.
@@ -90,7 +102,7 @@ pub fn phases(snapshot: &Snapshot, device: &Device) -> Vec<Phase> {
     let tables = &snapshot.tables;
     phases.extend(tagged(events, PhaseSource::Metadata, tables, |tags| tags.user_metadata));
     phases.extend(tagged(events, PhaseSource::CompileContext, tables, |tags| tags.compile_context));
-    phases.sort_by_key(|phase| (phase.from, std::cmp::Reverse(phase.to), phase.source));
+    phases.sort_by_key(|phase| (phase.from, phase.marks.map(|marks| marks.begin)));
     phases
 }
 
@@ -109,6 +121,7 @@ fn annotated(
     let mut open: HashMap<StringId, Vec<usize>> = HashMap::new();
     let mut found: Vec<Phase> = Vec::new();
     let mut clock = Clock::new(times);
+    let mut number = 0;
     for marks in marks.chunk_by(|a, b| a.time_us == b.time_us) {
         // An event of the same microsecond as a mark is inside.
         clock.advance_while(|time| time < marks[0].time_us);
@@ -116,6 +129,7 @@ fn annotated(
         clock.advance_while(|time| time <= marks[0].time_us);
         let to = clock.position();
         for mark in marks {
+            number += 1;
             let phase = Phase {
                 name: mark.name,
                 source: PhaseSource::Annotation,
@@ -123,21 +137,20 @@ fn annotated(
                 to,
                 begins: false,
                 ends: true,
+                marks: Some(PhaseMarks { begin: 0, end: number }),
             };
             if mark.starts {
                 open.entry(mark.name).or_default().push(found.len());
-                found.push(Phase { from, to: end, begins: true, ends: false, ..phase });
+                let marks = Some(PhaseMarks { begin: number, end: u32::MAX });
+                found.push(Phase { from, to: end, begins: true, ends: false, marks, ..phase });
             } else if let Some(index) = open.get_mut(&mark.name).and_then(Vec::pop) {
-                found[index].to = to;
-                found[index].ends = true;
+                let marks = found[index].marks.map(|marks| PhaseMarks { end: number, ..marks });
+                found[index] = Phase { to, ends: true, marks, ..found[index] };
             } else {
                 found.push(phase);
             }
         }
     }
-    // The annotations may reach back further than the events: phases that ended before them are not part of the
-    // history.
-    found.retain(|phase| !(phase.ends && phase.to == Position::START));
     found
 }
 
@@ -192,7 +205,7 @@ fn tagged(events: &[Event], source: PhaseSource, tables: &Tables, tag: fn(&Tags)
             (Some(name), Some(phase)) if open && phase.name == name => phase.to = to,
             (Some(name), _) => {
                 let from = Position::of_count(index);
-                found.push(Phase { name, source, from, to, begins: index > 0, ends: true });
+                found.push(Phase { name, source, from, to, begins: index > 0, ends: true, marks: None });
                 open = true;
             }
             // Frames of the forward pass, which anomaly mode records on autograd's threads, do not count.

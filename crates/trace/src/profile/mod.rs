@@ -13,6 +13,7 @@ mod lines;
 mod measure;
 mod metric;
 mod moment;
+mod nesting;
 pub mod numbers;
 mod open;
 mod options;

@@ -1,6 +1,5 @@
 //! Memory held in the phases of a history, and in the equal parts that it is divided into.
 
-use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -9,8 +8,9 @@ use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::{count, thousands};
 use ptmem_snapshot::snapshot::{Device, Snapshot};
 
+use super::nesting::{arrange, put_in_order};
 use crate::phase::steps::{OPTIMIZER, StepMark};
-use crate::phase::{self, Phase, PhaseSource, folded_name, step_of_profiler};
+use crate::phase::{self, Phase, PhaseMarks, PhaseSource, folded_name, step_of_profiler};
 use crate::replay::{Figures, HistoryKind, Position, Replay};
 use crate::stack;
 use crate::trace::{Trace, Window, WindowCounters};
@@ -44,15 +44,11 @@ pub struct Occurrence {
     pub ends: bool,
     /// The number behind its name, which is that of a step of the profiler.
     pub(super) step: Option<u64>,
+    /// Its marks, where the events of phases do not tell their order.
+    pub(super) marks: Option<PhaseMarks>,
 }
 
 impl Occurrence {
-    /// Outer ones come before those within them.
-    fn order(&self) -> impl Ord + '_ {
-        let Window { from, to } = self.window;
-        (from, Reverse(to), self.source != PhaseSource::Pass, self.source, &self.name)
-    }
-
     /// True if PyTorch named it as a step of an optimizer.
     fn is_step_of_optimizer(&self) -> bool {
         self.source == PhaseSource::Annotation && self.name.starts_with(OPTIMIZER)
@@ -119,6 +115,7 @@ impl Phases {
         if self.cut == 0 {
             self.add_passes(trace, code);
         }
+        self.drop_marks();
         let windows: Vec<Window> = self.all.iter().map(|phase| phase.window).collect();
         let measured = trace.parts(&windows).into_iter().zip(trace.errors_of_peaks(&windows));
         for (phase, (held, error)) in self.all.iter_mut().zip(measured) {
@@ -128,20 +125,39 @@ impl Phases {
     }
 
     fn add_passes(&mut self, trace: &Trace, code: &stack::SnapshotCode<'_>) {
-        let optimizers = self.all.iter().filter(|phase| phase.is_step_of_optimizer()).map(|phase| phase.window);
+        // Passes begin with the first event.
+        let is_seen = |phase: &&Occurrence| phase.is_step_of_optimizer() && phase.window.to > Position::START;
+        let optimizers: Vec<&Occurrence> = self.all.iter().filter(is_seen).collect();
+        let windows: Vec<Window> = optimizers.iter().map(|phase| phase.window).collect();
+        // A pass without events is one of an optimizer, and lies where the first step of one does.
+        let empty = optimizers.iter().rev().filter(|phase| phase.is_empty());
+        let marks: HashMap<Position, Option<PhaseMarks>> =
+            empty.map(|phase| (phase.window.from, phase.marks)).collect();
         let mut names: HashMap<&str, Arc<str>> = HashMap::new();
-        let passes = phase::passes(trace, code, &optimizers.collect::<Vec<_>>()).into_iter().map(|pass| Occurrence {
+        let passes = phase::passes(trace, code, &windows).into_iter().map(|pass| Occurrence {
             name: Arc::clone(names.entry(pass.name.into()).or_insert_with_key(|name| Arc::from(*name))),
             source: PhaseSource::Pass,
             window: Window { from: pass.from, to: pass.to },
             begins: true,
             ends: true,
+            marks: marks.get(&pass.from).copied().flatten().filter(|_| pass.from == pass.to),
             ..Occurrence::default()
         });
         let named: HashSet<&str> = self.all.iter().map(|phase| &*phase.name).collect();
         let passes: Vec<Occurrence> = passes.filter(|pass| !named.contains(&*pass.name)).collect();
         self.all.extend(passes.into_iter().take(MOST_PHASES.saturating_sub(self.all.len())));
         arrange(&mut self.all);
+    }
+
+    /// Drops the marks if events alone tell the same order, as in most histories: a file is smaller without.
+    fn drop_marks(&mut self) {
+        let unmarked = self.all.iter().map(|phase| Occurrence { marks: None, ..phase.clone() });
+        let unmarked: Vec<Occurrence> = unmarked.collect();
+        let mut arranged = unmarked.clone();
+        arrange(&mut arranged);
+        if arranged == unmarked {
+            self.all = arranged;
+        }
     }
 
     /// Those that a saved profile keeps: passes follow from its stacks.
@@ -177,13 +193,15 @@ struct Round {
 /// Joins steps of optimizers between which nothing is allocated. Programs with an optimizer for each parameter, as Pyro's, may
 /// step them in the order of a Python set, which differs from run to run.
 fn join_steps_of_optimizers(all: &mut Vec<Occurrence>, trace: &Trace) {
-    all.sort_by(|a, b| a.order().cmp(&b.order()));
+    put_in_order(all);
     let mut rounds: Vec<Round> = Vec::new();
     for phase in all.drain(..) {
         match rounds.last_mut() {
             Some(round) if phase.follows(&round.phase, trace) => {
                 round.phase.window.to = phase.window.to;
                 round.phase.ends = phase.ends;
+                round.phase.marks =
+                    round.phase.marks.zip(phase.marks).map(|(first, last)| PhaseMarks { end: last.end, ..first });
                 round.steps += 1;
             }
             _ => rounds.push(Round { phase, steps: 1 }),
@@ -205,28 +223,6 @@ fn leave_out_unfinished(rounds: &mut Vec<Round>, trace: &Trace) {
     }
 }
 
-/// Puts occurrences in order, numbers them, and finds their depth.
-fn arrange(all: &mut [Occurrence]) {
-    // PyTorch's own step of an optimizer is what that pass consists of.
-    all.sort_by(|a, b| a.order().cmp(&b.order()));
-    let mut numbers: HashMap<(PhaseSource, Arc<str>), u32> = HashMap::new();
-    let mut around: Vec<(Position, PhaseSource)> = Vec::new();
-    for phase in all {
-        let number = numbers.entry((phase.source, Arc::clone(&phase.name))).or_default();
-        phase.number = *number;
-        *number += 1;
-        // A phase that ends before this one does not enclose it, nor those that follow inside it.
-        let Window { from, to } = phase.window;
-        while around.last().is_some_and(|&(end, _)| end <= from || end < to) {
-            around.pop();
-        }
-        phase.depth = u32::try_from(around.len()).unwrap_or(u32::MAX);
-        phase.is_outermost =
-            phase.source != PhaseSource::Pass && around.iter().all(|(_, source)| *source == PhaseSource::Pass);
-        around.push((to, phase.source));
-    }
-}
-
 /// The phases of a device with the memory held in each, where that is known. Reports irregular ones.
 pub(crate) fn measured(
     snapshot: &Snapshot,
@@ -236,6 +232,10 @@ pub(crate) fn measured(
 ) -> Phases {
     let figures = &replay.figures;
     let mut found = phase::phases(snapshot, device);
+    // Annotations may reach back further than a ring buffer that ran over.
+    if replay.diagnostics.iter().any(|found| found.code == Code::HistoryTruncated) {
+        found.retain(|phase| !phase.ends || phase.to > Position::START);
+    }
     if figures.history != HistoryKind::Recorded || found.is_empty() {
         return Phases::default();
     }
@@ -256,6 +256,7 @@ pub(crate) fn measured(
             window: Window { from: phase.from, to: phase.to },
             begins: phase.begins,
             ends: phase.ends,
+            marks: phase.marks,
             step: step_of_profiler(text),
             ..Occurrence::default()
         }

@@ -166,7 +166,14 @@ pub(super) struct SavedPhase {
     pub(super) name: SavedText,
     pub(super) source: PhaseSource,
     pub(super) occurrences: Vec<Span>,
+    /// The marks of each, where events do not tell the order of phases.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) marks: Vec<SavedMarks>,
 }
+
+/// The marks of an occurrence, among those of all phases: from the beginning of the one before to its own, and from that to its end.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SavedMarks(pub(super) u32, pub(super) u32);
 
 /// Where an occurrence lies: events from the beginning of the one before, `None` where its own was not recorded; those in
 /// it, `None` where its end was not recorded; and the number of a step of the profiler.

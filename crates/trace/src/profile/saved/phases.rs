@@ -1,5 +1,6 @@
 //! Phases in the file: a line per name, with its occurrences.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -7,25 +8,30 @@ use ptmem_base::text::{cut, printable};
 
 use super::super::phases::{MOST_PHASES, Occurrence, Phases};
 use super::SavedError;
-use super::format::{SavedPhase, SavedText, Span};
-use crate::phase::PhaseSource;
+use super::format::{SavedMarks, SavedPhase, SavedText, Span};
+use crate::phase::{PhaseMarks, PhaseSource};
 use crate::replay::Position;
 use crate::trace::Window;
 
 /// The names in the order in which they first occur, as a file has them.
 pub(super) fn saved(phases: &Phases, mut text: impl FnMut(&str) -> SavedText) -> Vec<SavedPhase> {
-    let mut known: HashMap<(PhaseSource, &str), (usize, usize)> = HashMap::new();
+    let mut known: HashMap<(PhaseSource, &str), (usize, usize, u32)> = HashMap::new();
     let mut names: Vec<SavedPhase> = Vec::new();
     for phase in phases.kept() {
-        let (index, last) = known.entry((phase.source, &*phase.name)).or_insert_with(|| {
-            names.push(SavedPhase { name: text(&phase.name), source: phase.source, occurrences: Vec::new() });
-            (names.len() - 1, 0)
+        let (index, last, last_mark) = known.entry((phase.source, &*phase.name)).or_insert_with(|| {
+            let name = text(&phase.name);
+            names.push(SavedPhase { name, source: phase.source, occurrences: Vec::new(), marks: Vec::new() });
+            (names.len() - 1, 0, 0)
         });
         let [from, to] = [phase.window.from, phase.window.to].map(Position::count);
         let since = phase.begins.then(|| from - *last);
         let events = phase.ends.then(|| to - from);
         names[*index].occurrences.push(Span(since, events, phase.step));
         *last = from;
+        if let Some(PhaseMarks { begin, end }) = phase.marks {
+            names[*index].marks.push(SavedMarks(begin - *last_mark, end - begin));
+            *last_mark = begin;
+        }
     }
     names
 }
@@ -43,7 +49,13 @@ pub(super) fn read(
             return Err(SavedError::Damaged(format!("a phase of {device} has a text that is not there")));
         };
         let mut from = 0_usize;
+        let mut begin = 0_u32;
+        let mut marks = phase.marks.iter();
         for &Span(since, events, step) in &phase.occurrences {
+            let marks = marks.next().map(|&SavedMarks(since, length)| {
+                begin = begin.saturating_add(since);
+                PhaseMarks { begin, end: begin.saturating_add(length) }
+            });
             from = from.saturating_add(since.unwrap_or(0));
             let to = events.map_or(most, |events| from.saturating_add(events));
             if from > to || to > most || all.len() == MOST_PHASES {
@@ -59,9 +71,21 @@ pub(super) fn read(
                 begins: since.is_some(),
                 ends: events.is_some(),
                 step,
+                marks,
                 ..Occurrence::default()
             });
         }
     }
+    if !are_in_order(&all) {
+        return Err(SavedError::Damaged(format!("the marks of phases of {device} contradict the events")));
+    }
     Ok(all)
+}
+
+/// Whether phases begin before events in the order of their marks.
+fn are_in_order(all: &[Occurrence]) -> bool {
+    let marked = all.iter().filter_map(|phase| Some((phase.marks?.begin, phase.window.from)));
+    let mut marked: Vec<(u32, Position)> = marked.collect();
+    marked.sort_by_key(|&(begin, from)| (begin, Reverse(from)));
+    marked.is_sorted_by_key(|(_, from)| *from)
 }

@@ -171,8 +171,7 @@ impl SavedReader {
             return Err(SavedError::Damaged(words));
         }
         device.figures.timeline = Timeline::of(&device.trace);
-        let phases =
-            phases::read(&saved.phases, &self.texts, device.trace.symbols.len(), &format!("device {}", device.device))?;
+        let phases = phases::read(&saved.phases, &self.texts, device.trace.symbols.len(), &device.device.to_string())?;
         device.phases = Phases::new(phases, saved.phases_cut, &device.figures, &device.trace);
         device.at = device.place_of(&self.asked, None);
         Ok(device)
