@@ -484,6 +484,39 @@ fn a_step_may_call_several_optimizers() {
     assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (2048, 8, 8));
 }
 
+/// Steps of this name that replay a graph. Every fourth keeps a block.
+fn replays(name: fn(usize) -> String) -> Program {
+    let mut program = Program::default();
+    for step in 0..40 {
+        program.mark("START", &name(step));
+        program.mark("START", "step of the data");
+        program.mark("END", "step of the data");
+        if step % 4 == 3 {
+            program.alloc(format!("kept {step}"), "train:30", 4096);
+        }
+        program.mark("END", &name(step));
+    }
+    program
+}
+
+#[test]
+fn steps_that_allocate_nothing_count() {
+    let named = |glob: &str| WantedSteps::Named(Pattern::glob(glob).unwrap());
+    let names: [(fn(usize) -> String, WantedSteps, &str); 4] = [
+        (|step| format!("ProfilerStep#{step}"), WantedSteps::Any, "ProfilerStep#*"),
+        (|_| "Optimizer.step#SGD.step".to_owned(), WantedSteps::Any, "Optimizer.step#*"),
+        (|_| "step".to_owned(), WantedSteps::Any, "step"),
+        (|_| "step".to_owned(), named("step*"), "step*"),
+    ];
+    for (name, steps, how) in names {
+        let found = replays(name).search(&LeakOptions { steps, ..LeakOptions::default() });
+        let device = only_device(&found);
+        assert_eq!((device.how.clone(), device.points.len()), (Some(FoundBy::Named(how.to_owned())), 40));
+        let [leak] = &device.leaks[..] else { panic!("{how}: {:#?}", device.leaks) };
+        assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (1024, 9, 38), "{how}");
+    }
+}
+
 #[test]
 fn a_window_that_was_full_before_the_recording_is_no_leak() {
     let mut program = Program::default();

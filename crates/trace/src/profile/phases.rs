@@ -174,6 +174,7 @@ impl Phases {
             source: phase.source,
             from: phase.window.from,
             to: phase.window.to,
+            depth: phase.depth,
         });
         marks.collect()
     }

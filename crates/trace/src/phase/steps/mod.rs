@@ -32,6 +32,8 @@ pub struct StepMark {
     pub from: Position,
     /// Just after its last event.
     pub to: Position,
+    /// Number of other phases around it.
+    pub depth: u32,
 }
 
 /// The name of a step or a snapshot. A history may have a million steps: their numbers take no text.
@@ -173,10 +175,14 @@ pub fn find(
 /// Steps that begin where phases do. A phase within another one is not a step of its own.
 fn named(marks: &[StepMark], how: &str, is_step: impl Fn(&StepMark) -> bool) -> Option<Steps> {
     let mut steps: Vec<Step> = Vec::new();
-    let mut until = None;
-    for mark in marks.iter().filter(|mark| is_step(mark)) {
-        if until.is_none_or(|until| mark.from >= until) {
-            until = Some(mark.to.max(Position::of_count(mark.from.count() + 1)));
+    // The depth of the step that is not over.
+    let mut inside: Option<u32> = None;
+    for mark in marks {
+        if inside.is_some_and(|depth| mark.depth > depth) {
+            continue;
+        }
+        inside = is_step(mark).then_some(mark.depth);
+        if inside.is_some() {
             steps.push(Step { name: StepName::Given(Arc::clone(&mark.name)), from: mark.from });
         }
     }
@@ -337,6 +343,9 @@ impl Steps {
         // Calls after which everything recurs, with their likeness.
         let lags = (2..=MOST_IN_ROUND).filter(|lag| rounds.len() >= lag * 3).map(|lag| (lag, likeness(rounds, lag)));
         let periods = lags.filter(|(_, alike)| nearly_all(*alike, 1000) && next * 100 <= alike * NEIGHBOURS_ALIKE);
+        // Calls between which nothing is allocated tell nothing of a round.
+        let allocating = rounds.iter().filter(|round| !round.is_empty()).count();
+        let periods = periods.filter(|_| nearly_all(allocating, rounds.len()));
         // Take the shortest of equally good periods: two rounds in a row are a period too.
         if let Some((lag, _)) = periods.reduce(|best, other| if other.1 > best.1 + 50 { other } else { best }) {
             self.steps = self.steps.into_iter().step_by(lag).collect();
