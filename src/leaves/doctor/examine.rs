@@ -11,8 +11,7 @@ use ptmem::leak::Search;
 use ptmem::phase::steps::FoundBy;
 use ptmem::profile::{DeviceProfile, HistoryKind, Profile, RunFacts};
 use ptmem::units::{Delta, Size, format_percent, format_share};
-
-use crate::cli::words::many;
+use ptmem_base::text::count;
 
 /// The quality of a recording in one respect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display)]
@@ -280,11 +279,12 @@ fn beginning(profile: &Profile) -> Examined {
 }
 
 fn memory(devices: &[&DeviceProfile], allow_oom: bool) -> Examined {
-    let count: usize = devices.iter().map(|device| device.figures.ooms.len()).sum();
-    if count == 0 {
+    let figures = devices.iter().map(|device| &device.figures);
+    let failed: u64 = figures.map(|figures| figures.ooms.len() as u64 + figures.failed_count).sum();
+    if failed == 0 {
         return good("no allocation failed in the recording");
     }
-    let times = many(count, "time");
+    let times = count(failed, "time", "times");
     if allow_oom {
         return good(format!("memory ran out {times}, as allow-oom in ptmem.toml permits"));
     }

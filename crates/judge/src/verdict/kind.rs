@@ -324,7 +324,8 @@ impl LimitKind {
             | Self::Ranks
             | Self::Leaks
             | Self::OutOfMemory
-            | Self::Growth => false,
+            | Self::Growth
+            | Self::Trust => false,
         }
     }
 

@@ -223,11 +223,6 @@ pub struct Figures {
     #[serde(skip)]
     pub timeline: Timeline,
 }
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
 impl Figures {
     /// True if an allocation failed for lack of memory.
     pub fn ran_out_of_memory(&self) -> bool {
