@@ -389,7 +389,7 @@ fn charts_number_phases_as_tables_do() {
     let page = page(&["diff", &fixture("phases-before.pkl"), &fixture("phases-after.pkl"), "--phases"]);
     let bands = data(&page)["sections"][0]["curves"][1]["bands"].clone();
     let names: Vec<&str> = bands.as_array().unwrap().iter().map(|band| band["name"].as_str().unwrap()).collect();
-    assert_reads!(names.join(", ") => str!["epoch, step #0, forward #0, backward #0, optimizer #0, step #1, forward #1, backward #1, optimizer #1, step #2, forward #2, prefetch, reduce, backward #2, optimizer #2, step #3, forward #3, backward #3, optimizer #3"]);
+    assert_reads!(names.join(", ") => str!["epoch, step #0, forward #0, backward #0, optimizer #0, step #1, forward #1, backward #1, optimizer #1, step #2, forward #2, prefetch, backward #2, reduce, optimizer #2, step #3, forward #3, backward #3, optimizer #3"]);
 }
 
 #[test]
