@@ -484,8 +484,10 @@ fn a_step_may_call_several_optimizers() {
     assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (2048, 8, 8));
 }
 
+type NameOfStep = fn(usize) -> String;
+
 /// Steps of this name that replay a graph. Every fourth keeps a block.
-fn replays(name: fn(usize) -> String) -> Program {
+fn replays(name: NameOfStep) -> Program {
     let mut program = Program::default();
     for step in 0..40 {
         program.mark("START", &name(step));
@@ -502,7 +504,7 @@ fn replays(name: fn(usize) -> String) -> Program {
 #[test]
 fn steps_that_allocate_nothing_count() {
     let named = |glob: &str| WantedSteps::Named(Pattern::glob(glob).unwrap());
-    let names: [(fn(usize) -> String, WantedSteps, &str); 4] = [
+    let names: [(NameOfStep, WantedSteps, &str); 4] = [
         (|step| format!("ProfilerStep#{step}"), WantedSteps::Any, "ProfilerStep#*"),
         (|_| "Optimizer.step#SGD.step".to_owned(), WantedSteps::Any, "Optimizer.step#*"),
         (|_| "step".to_owned(), WantedSteps::Any, "step"),
