@@ -17,6 +17,7 @@ pub(crate) mod git;
 mod hint;
 pub(crate) mod input;
 mod leak;
+pub(crate) mod logs;
 mod manual;
 pub(crate) mod modes;
 pub(crate) mod output;

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use ptmem::report::printable;
 
+use crate::cli::logs::{exception, is_of_program};
+
 /// Why a candidate has no recording, by the part that is at fault.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -151,11 +153,6 @@ fn unrecorded(text: &str, code: i32) -> Option<&str> {
     lines.find_map(|line| UNRECORDED.iter().find_map(|words| Some(line.split_once(words)?.1)))
 }
 
-/// Whether a line of a log is of the program that failed, and no remark of ptmem.
-fn is_of_program(line: &str) -> bool {
-    !line.trim().is_empty() && !line.trim_start().starts_with("ptmem simulate: ")
-}
-
 /// The last words of a command that failed, behind those of an exception: its message may have many lines.
 fn last_words(text: &str) -> String {
     let mut last = text.lines().rev().filter(|line| is_of_program(line)).map(str::trim);
@@ -165,15 +162,6 @@ fn last_words(text: &str) -> String {
     };
     words.reverse();
     if words.is_empty() { String::new() } else { format!(": {}", words.join(" / ")) }
-}
-
-/// How Python begins to report an exception; the first line behind it that is not indented names the exception.
-const TRACEBACK: &str = "Traceback (most recent call last):\n";
-
-/// The last exception that a program reports, without the rest of its message.
-pub(crate) fn exception(text: &str) -> Option<&str> {
-    let (_, report) = text.rsplit_once(TRACEBACK)?;
-    report.lines().find(|line| !line.starts_with(char::is_whitespace) && is_of_program(line))
 }
 
 /// The last words of a log, behind a colon.

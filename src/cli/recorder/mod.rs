@@ -26,7 +26,7 @@ use rustix::fs::FlockOperation;
 
 use super::args::heading;
 use super::{input, output};
-pub(crate) use failure::{Failure, exception, read_log, tail};
+pub(crate) use failure::{Failure, read_log, tail};
 use key::{cache_home, hash_files};
 pub(crate) use key::{hash_environment, own_files, python_of};
 use process::Ended;

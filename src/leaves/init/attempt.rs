@@ -12,8 +12,8 @@ use tempfile::TempDir;
 
 use super::programs::{FoundProgram, Obstacle, ProgramKind};
 use crate::cli::checkout::{own_packages, paths_of};
+use crate::cli::logs::exception;
 use crate::cli::output::print_note;
-use crate::cli::recorder::exception;
 
 /// Seconds after which a program that is tried is ended.
 const SECONDS: &str = "60";
