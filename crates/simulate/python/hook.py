@@ -475,10 +475,18 @@ class Recorder:
 
     def claim(self, path):
         """Makes this process the one that writes a file, unless another used the GPU at the same time."""
+        import fcntl
         import hashlib
-        import time
 
         owner = os.path.join(HERE, hashlib.sha1(path.encode()).hexdigest() + ".owner")
+        # Processes that end together would both find no owner.
+        with open(owner + ".lock", "a", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return self.claim_locked(path, owner)
+
+    def claim_locked(self, path, owner):
+        import time
+
         process, _, written = read(owner).partition(" ")
         if process and process != str(self.process):
             if float(written) > self.began:
