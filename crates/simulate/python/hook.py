@@ -477,26 +477,25 @@ class Recorder:
         """Makes this process the one that writes a file, unless another used the GPU at the same time."""
         import fcntl
         import hashlib
-
-        owner = os.path.join(HERE, hashlib.sha1(path.encode()).hexdigest() + ".owner")
-        # Processes that end together would both find no owner.
-        with open(owner + ".lock", "a", encoding="utf-8") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            return self.claim_locked(path, owner)
-
-    def claim_locked(self, path, owner):
         import time
 
-        process, _, written = read(owner).partition(" ")
-        if process and process != str(self.process):
-            if float(written) > self.began:
-                why = ": with --world-size, or ranks of a gate, the command must be one rank"
-                if not ALONE:
-                    why = f", and have no rank by which to name their files: {path} is that of the first"
-                self.fail(f"processes {process} and {self.process} used the GPU at the same time{why}")
-                return False
-            sys.stderr.write(f"ptmem simulate: {path}: replaces the recording of process {process}, which has ended\n")
-        with open(owner, "w", encoding="utf-8") as file:
+        owner = os.path.join(HERE, hashlib.sha1(path.encode()).hexdigest() + ".owner")
+        with open(owner, "a+", encoding="utf-8") as file:
+            # Processes that end together would both find no owner.
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            process, _, written = file.read().partition(" ")
+            if process and process != str(self.process):
+                if float(written) > self.began:
+                    why = ": with --world-size, or ranks of a gate, the command must be one rank"
+                    if not ALONE:
+                        why = f", and have no rank by which to name their files: {path} is that of the first"
+                    self.fail(f"processes {process} and {self.process} used the GPU at the same time{why}")
+                    return False
+                sys.stderr.write(
+                    f"ptmem simulate: {path}: replaces the recording of process {process}, which has ended\n"
+                )
+            file.truncate(0)
             file.write(f"{self.process} {time.monotonic()}")
         return True
 
