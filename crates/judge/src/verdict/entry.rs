@@ -38,7 +38,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     let all = diff.devices.iter().filter(|device| concern(thresholds, diff, device));
     let devices = all.clone().filter_map(|device| Some(&after.devices[device.index.after?]));
     let missing = all.filter(|device| device.index.after.is_none()).map(DeviceDiff::id);
-    judge.maxima(after, &devices.collect::<Vec<_>>(), &missing.collect::<Vec<_>>(), thresholds, Some(diff));
+    judge.maxima(after, &devices.collect::<Vec<_>>(), &missing.collect::<Vec<_>>(), thresholds);
     let input = JudgedInput::Comparison(diff);
     doubts::apply_all(input, thresholds, &mut judge.checks);
     let many = diff.devices.iter().filter(|device| !device.is_host()).count() > 1;
@@ -84,7 +84,7 @@ pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
         judge.out_of_memory(device, thresholds);
     }
     judge.imbalance_of_one(thresholds);
-    judge.maxima(profile, &active, &[], thresholds, None);
+    judge.maxima(profile, &active, &[], thresholds);
     judge.growth_without_before(thresholds);
     doubts::apply_all(JudgedInput::Snapshot(profile), thresholds, &mut judge.checks);
     judge.finish(profile.diagnostics.iter(), thresholds.strict, many)

@@ -34,11 +34,11 @@ impl Judge {
     }
 
     /// Adds a check, unless another one was added since there were `checked` of them: one that passes, or that is inconclusive
-    /// because a part is lost.
-    pub(super) fn or_pass(&mut self, checked: usize, check: Check, lost: Option<String>) {
+    /// for a reason.
+    pub(super) fn or_pass(&mut self, checked: usize, check: Check, unknown: Option<String>) {
         if self.checks.len() == checked {
-            let outcome = if lost.is_some() { Outcome::Inconclusive } else { Outcome::Pass };
-            self.checks.push(Check { outcome, reason: lost, ..check });
+            let outcome = if unknown.is_some() { Outcome::Inconclusive } else { Outcome::Pass };
+            self.checks.push(Check { outcome, reason: unknown, ..check });
         }
     }
 

@@ -19,8 +19,6 @@ pub(super) struct Limited<'p> {
     pub(super) thresholds: &'p Thresholds,
     /// For the names of the lines that stacks sum.
     pub(super) code: OnceCell<SnapshotCode<'p>>,
-    /// The comparison that it is a side of, where it is.
-    pub(super) diff: Option<&'p Diff>,
 }
 
 /// The reason why a figure may be another one than is recorded: the ring buffer dropped the beginning of a history, or the other
@@ -42,11 +40,6 @@ impl Limited<'_> {
     pub(super) fn has(&self, devices: &[&DeviceProfile], pattern: &Pattern) -> bool {
         let mut stacks = devices.iter().flat_map(|device| &device.stacks);
         stacks.any(|total| self.naming(total, pattern).is_some())
-    }
-
-    /// The same for a device under these limits.
-    pub(super) fn lost_part(&self, device: &DeviceProfile, kind: LimitKind) -> Option<String> {
-        lost_part(self.profile, self.diff.filter(|_| !self.thresholds.allow_partial), device, kind)
     }
 
     /// The way in which a pattern names a stack.

@@ -7,7 +7,6 @@ use ptmem_base::pattern::Pattern;
 use ptmem_base::sides::Sides;
 use ptmem_base::units::{GivenSize, Size};
 use ptmem_compare::budget::DeviceBudget;
-use ptmem_compare::diff::Diff;
 use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
 
 use super::history::no_history;
@@ -47,9 +46,8 @@ impl Judge {
         devices: &[&DeviceProfile],
         missing: &[Option<DeviceId>],
         thresholds: &Thresholds,
-        diff: Option<&Diff>,
     ) {
-        let limited = Limited { profile, thresholds, code: OnceCell::new(), diff };
+        let limited = Limited { profile, thresholds, code: OnceCell::new() };
         // Imbalance is checked for all ranks together.
         let all = (devices, missing);
         for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target.kind != LimitKind::Imbalance) {
@@ -157,7 +155,8 @@ impl Judge {
             return self.maximum_of_modules(limited, device, maximum, check);
         }
         let checked = self.checks.len();
-        let (mut passed, mut error) = (check.clone(), None);
+        let mut passed = check.clone();
+        let mut error = None;
         for (total, concerned) in device.stacks.iter().zip(limited.concerned(device, maximum)) {
             let exceeds = total.at.bytes > maximum.limit;
             if exceeds && concerned {

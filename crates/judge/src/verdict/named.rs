@@ -71,8 +71,7 @@ impl Judge {
         if modules.is_empty() && names(LimitKind::Modules, limited.profile).is_empty() {
             return self.cannot_tell(check, format!("there are no modules: {HOW_TO_RECORD}"));
         }
-        let lost = limited.lost_part(device, LimitKind::Modules);
-        self.maximum_of_held(&modules, maximum, check, lost);
+        self.maximum_of_held(&modules, maximum, check, None);
     }
 
     /// A pattern that matches no module or private pool on any device checks nothing. Without any module, each device has a
@@ -90,20 +89,20 @@ impl Judge {
         }
     }
 
-    /// A check for each name that holds more than the limit, or one that passes where no part is lost.
+    /// A check for each name that holds more than the limit, or one that passes unless something is unknown.
     pub(super) fn maximum_of_held(
         &mut self,
         held: &BTreeMap<String, u64>,
         maximum: &Maximum,
         check: Check,
-        lost: Option<String>,
+        unknown: Option<String>,
     ) {
         let checked = self.checks.len();
         let exceeding = held.iter().filter(|(name, bytes)| maximum.target.selects(name) && **bytes > maximum.limit);
         for (name, &bytes) in exceeding {
             self.checks.push(check.clone().named(name).exceeded_by(bytes));
         }
-        self.or_pass(checked, check, lost);
+        self.or_pass(checked, check, unknown);
     }
 }
 
