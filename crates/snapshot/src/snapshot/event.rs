@@ -70,6 +70,13 @@ impl Action {
     #[inline]
     #[must_use]
     pub fn is_of_segment(self) -> bool {
-        matches!(self, Self::SegmentAlloc | Self::SegmentFree | Self::SegmentMap | Self::SegmentUnmap)
+        self.adds_segment() || matches!(self, Self::SegmentFree | Self::SegmentUnmap)
+    }
+
+    /// True if a segment, or a part of one, comes.
+    #[inline]
+    #[must_use]
+    pub fn adds_segment(self) -> bool {
+        matches!(self, Self::SegmentAlloc | Self::SegmentMap)
     }
 }

@@ -48,8 +48,7 @@ impl Layout {
         let mut homes = start.homes.iter().rev().copied();
         let changes = census.of_segments.iter().map(|&place| {
             let event = &view.events()[place as usize];
-            let comes = matches!(event.action, Action::SegmentAlloc | Action::SegmentMap);
-            let home = if comes { homes.next() } else { None };
+            let home = if event.action.adds_segment() { homes.next() } else { None };
             SegmentPart {
                 address: event.addr,
                 bytes: event.size,

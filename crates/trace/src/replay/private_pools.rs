@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ptmem_snapshot::snapshot::{Action, BlockSums, Segment, StackId};
+use ptmem_snapshot::snapshot::{BlockSums, Segment, StackId};
 use serde::{Deserialize, Serialize};
 
 use super::Position;
@@ -135,7 +135,7 @@ fn follow(view: DeviceView<'_>, census: &Census, pools: &mut BTreeMap<(u64, u64)
     }
     for &place in &census.of_segments {
         let event = &view.events()[place as usize];
-        let comes = matches!(event.action, Action::SegmentAlloc | Action::SegmentMap);
+        let comes = event.action.adds_segment();
         let home = if comes { backing.homes.last().copied() } else { backing.segments.home(event.addr, event.size) };
         backing.follow(event);
         let Some(id) = home.and_then(Home::private_pool) else { continue };

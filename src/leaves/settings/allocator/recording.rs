@@ -246,7 +246,7 @@ impl<'s> HistoryPass<'s> {
                 }
                 Action::FreeRequested | Action::Snapshot | Action::Other => {}
             }
-            is_fresh = matches!(event.action, Action::SegmentAlloc | Action::SegmentMap);
+            is_fresh = event.action.adds_segment();
         }
     }
 
