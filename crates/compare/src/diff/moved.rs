@@ -127,9 +127,10 @@ impl UnpairedStack {
 
     /// Whether it holds as many blocks as another one, or blocks of that size.
     fn may_be(&self, other: Self) -> bool {
-        let [(old, old_blocks), (new, new_blocks)] =
-            [self.member, other.member].map(|member| (u128::from(member.requested), u128::from(member.at.blocks)));
-        old_blocks == new_blocks || old * new_blocks == new * old_blocks
+        let [old, new] = [self.member, other.member];
+        let has_equal_blocks = u128::from(old.requested) * u128::from(new.at.blocks)
+            == u128::from(new.requested) * u128::from(old.at.blocks);
+        old.at.blocks == new.at.blocks || has_equal_blocks
     }
 }
 
@@ -218,7 +219,7 @@ impl<'t> Rows<'t> {
             stacks.iter().for_each(|&stack| alike.entry(stack.kind()).or_default().of_mut(side).push(stack));
         }
         let mut moves = Vec::new();
-        for alike in alike.into_values() {
+        for alike in alike.into_values().filter(|Sides { before, after }| !before.is_empty() && !after.is_empty()) {
             moves.extend(self.pair(&alike, codes, &functions));
         }
         let taken: HashSet<(usize, ExactStack)> = moves.iter().flatten().map(UnpairedStack::id).collect();
@@ -237,7 +238,8 @@ impl<'t> Rows<'t> {
     ) -> Vec<[UnpairedStack; 2]> {
         let mut by_functions = BTreeMap::<_, Sides<Vec<(UnpairedStack, bool)>>>::new();
         for (side, stacks) in left.each() {
-            let (code, others) = (codes.of(side), functions.of(side.other()));
+            let code = codes.of(side);
+            let others = functions.of(side.other());
             for &stack in stacks {
                 let all = code.plain_names(stack.member.stack);
                 let common: Vec<u64> = all.iter().copied().filter(|name| others.contains(name)).collect();
