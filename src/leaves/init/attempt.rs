@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::programs::{FoundProgram, Obstacle, ProgramKind};
 use crate::cli::checkout::{own_packages, paths_of};
-use crate::cli::logs::exception;
+use crate::cli::logs::{exception, is_of_program};
 use crate::cli::output::print_note;
 
 /// Seconds after which a program that is tried is ended.
@@ -125,7 +125,7 @@ fn reason(log: &str) -> Obstacle {
     // The tool says what it lacks, otherwise the program.
     let own = lines.clone().find_map(|line| line.strip_prefix("error: ")?.split_once(": ").map(|(_, words)| words));
     // Below an exception, programs say how to see more of it.
-    let last = exception(log).or_else(|| lines.find(|line| !line.starts_with("ptmem simulate:")));
+    let last = exception(log).or_else(|| lines.find(|line| is_of_program(line)));
     Obstacle::Failed(own.or(last).unwrap_or("it printed nothing").to_owned())
 }
 
