@@ -127,7 +127,7 @@ enum MembersKind {
 
 /// Recordings are of the ranks of a job if their recorders state different ranks, or, where those state nothing, if they end
 /// together, and began at least twice as far apart. Later snapshots of one process, with its whole history, begin at the same
-/// moment and end later; where its history is cut, both move on alike, as those of ranks may.
+/// moment and end later. If its history is cut, both move on alike, as those of ranks may.
 fn kind(members: &[SeriesMember]) -> MembersKind {
     let profiles = members.iter().map(|member| &member.profile);
     let stated: Option<BTreeSet<u64>> =

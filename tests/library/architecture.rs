@@ -178,7 +178,7 @@ fn no_more_than_three_files_form_a_circle() {
         let mut modules: BTreeMap<String, String> = BTreeMap::new();
         for (path, text) in sources(&folder) {
             let path = path.strip_prefix(&folder).unwrap().with_extension("");
-            // Tests that stand in their module are left out, too.
+            // Tests inside a module are left out, too.
             if path.parent().is_some_and(|folder| folder.ends_with("tests")) {
                 continue;
             }

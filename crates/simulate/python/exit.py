@@ -11,7 +11,7 @@ class Exit:
     """The failure of the exception that ends the program."""
 
     def __init__(self):
-        #: The file for the exit status; None as long as nobody needs it.
+        #: The file for the exit status; None until a recording is written.
         self.status_file = None
         #: The failure of the call of `sys.exit` that ended the program.
         self.left_by = None
@@ -33,7 +33,7 @@ class Exit:
         return error or self.left_by or failure_of(leaving_process())
 
     def note_status(self, folder):
-        """Has the library write the exit status to a file: it is final only after all that Python runs."""
+        """Has the library write the exit status to a file: Python cannot know it before its own end."""
         import ctypes
 
         note = getattr(ctypes.CDLL(None), "ptmem_simulate_note_exit", None)

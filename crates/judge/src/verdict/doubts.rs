@@ -138,7 +138,7 @@ fn apply_lost_parts(input: JudgedInput<'_>, thresholds: &Thresholds, checks: &mu
     for check in checks.iter_mut().filter(|check| check.limit.is_absolute && check.outcome != Outcome::Inconclusive) {
         let mut devices = profile.devices.iter().filter(|device| check.is_about(Some(device.device)));
         if let Some(reason) = devices.find_map(|device| lost_part(profile, diff, device, check.kind())) {
-            // What is recorded may be less than the start or the end, or more.
+            // The recorded start or end may be too high or too low.
             let is_least = !matches!(check.kind(), LimitKind::Metric(metric) if !metric.is_peak());
             RunDoubt { reason, doubtful: if is_least { Doubtful::NotExceeded } else { Doubtful::All } }.apply(check);
         }

@@ -44,7 +44,7 @@ impl Doubt {
     }
 }
 
-/// By the verdict, then by what it does not tell, then by the bytes of the check that explains it: an improvement is no growth.
+/// By the verdict, then by what it leaves open, then by the bytes of the check that explains it. An improvement counts as less than nothing.
 pub(super) fn badness(judgement: &Judgement) -> Badness {
     (judgement.verdict, Doubt::of(judgement), decisive_bytes(judgement))
 }

@@ -329,7 +329,7 @@ impl LimitKind {
         }
     }
 
-    /// Whether it is a difference between figures of all ranks: a bound of one of these is no bound of it.
+    /// Whether it is a difference between figures of all ranks: a bound of one of these does not bound it.
     pub(super) fn is_of_ranks(self) -> bool {
         self.row().growth == Ranks
     }

@@ -65,7 +65,7 @@ pub struct Phase {
     pub marks: Option<PhaseMarks>,
 }
 
-/// The places of the marks of an annotated phase among all marks. They tell which of two phases comes first, or lies in the
+/// The places of the marks of an annotated phase among all marks. They show which of two phases comes first, or is in the
 /// other, where no event is between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseMarks {

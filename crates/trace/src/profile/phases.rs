@@ -44,7 +44,7 @@ pub struct Occurrence {
     pub ends: bool,
     /// The number behind its name, which is that of a step of the profiler.
     pub(super) step: Option<u64>,
-    /// Its marks, where the events of phases do not tell their order.
+    /// Its marks, if the events of phases do not give their order.
     pub(super) marks: Option<PhaseMarks>,
 }
 
@@ -126,8 +126,8 @@ impl Phases {
 
     fn add_passes(&mut self, trace: &Trace, code: &stack::SnapshotCode<'_>) {
         // Passes begin with the first event.
-        let is_seen = |phase: &&Occurrence| phase.is_step_of_optimizer() && phase.window.to > Position::START;
-        let optimizers: Vec<&Occurrence> = self.all.iter().filter(is_seen).collect();
+        let recorded = self.all.iter().filter(|phase| phase.window.to > Position::START);
+        let optimizers: Vec<&Occurrence> = recorded.filter(|phase| phase.is_step_of_optimizer()).collect();
         let windows: Vec<Window> = optimizers.iter().map(|phase| phase.window).collect();
         // A pass without events is one of an optimizer, and lies where the first step of one does.
         let empty = optimizers.iter().rev().filter(|phase| phase.is_empty());
@@ -149,7 +149,7 @@ impl Phases {
         arrange(&mut self.all);
     }
 
-    /// Drops the marks if events alone tell the same order, as in most histories: a file is smaller without.
+    /// Drops the marks if events alone give the same order, as in most histories: a file is smaller without.
     fn drop_marks(&mut self) {
         let unmarked = self.all.iter().map(|phase| Occurrence { marks: None, ..phase.clone() });
         let unmarked: Vec<Occurrence> = unmarked.collect();

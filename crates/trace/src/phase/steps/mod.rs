@@ -343,7 +343,7 @@ impl Steps {
         // Calls after which everything recurs, with their likeness.
         let lags = (2..=MOST_IN_ROUND).filter(|lag| rounds.len() >= lag * 3).map(|lag| (lag, likeness(rounds, lag)));
         let periods = lags.filter(|(_, alike)| nearly_all(*alike, 1000) && next * 100 <= alike * NEIGHBOURS_ALIKE);
-        // Calls between which nothing is allocated tell nothing of a round.
+        // Calls with no allocation between them do not show a round.
         let allocating = rounds.iter().filter(|round| !round.is_empty()).count();
         let periods = periods.filter(|_| nearly_all(allocating, rounds.len()));
         // Take the shortest of equally good periods: two rounds in a row are a period too.

@@ -189,7 +189,7 @@ impl FigureReader {
         self.problem = self.problem.take().or(set.err());
     }
 
-    /// Takes the number of failed allocations that stands beside the counters of the owner at the path.
+    /// Takes the number of failed allocations beside the counters of the owner at the path.
     fn take_failed(&mut self, count: u64) {
         let known = match &self.path[..] {
             [] => self.cases.known("", None),

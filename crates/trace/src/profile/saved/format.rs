@@ -166,7 +166,7 @@ pub(super) struct SavedPhase {
     pub(super) name: SavedText,
     pub(super) source: PhaseSource,
     pub(super) occurrences: Vec<Span>,
-    /// The marks of each, where events do not tell the order of phases.
+    /// The marks of each, if events do not give the order of phases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) marks: Vec<SavedMarks>,
 }
