@@ -484,6 +484,43 @@ fn a_step_may_call_several_optimizers() {
     assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (2048, 8, 8));
 }
 
+/// Steps of a model that call two optimizers at their end, in this order. Only that of AdamW allocates.
+fn optimizers_in_a_row(count: usize, optimizers: [&str; 2]) -> Program {
+    let mut program = Program::default();
+    for _ in 0..count {
+        program.alloc("x", "forward:10", 512 * 40);
+        program.alloc("y", "forward:11", 512 * 30);
+        program.free("y");
+        program.free("x");
+        for optimizer in optimizers {
+            program.mark("START", optimizer);
+            if optimizer.contains("AdamW") {
+                program.alloc("z", "adamw:3", 512);
+                program.free("z");
+            }
+            program.mark("END", optimizer);
+        }
+        program.alloc("leak", "train:30", 2048);
+    }
+    program
+}
+
+#[test]
+fn optimizers_of_different_names_are_of_one_step() {
+    let [sgd, adamw] = ["Optimizer.step#SGD.step", "Optimizer.step#AdamW.step"];
+    for optimizers in [[sgd, adamw], [adamw, sgd]] {
+        let search = optimizers_in_a_row(10, optimizers).search(&LeakOptions::default());
+        let device = only_device(&search);
+        assert_eq!(device.points.len(), 10);
+        assert_eq!(device.how, Some(FoundBy::Named("Optimizer.step#*, 2 to a step".to_owned())));
+        let [leak] = &device.leaks[..] else { panic!("{:#?}", device.leaks) };
+        assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (2048, 8, 8));
+        // Three steps are too few, although six calls would be enough.
+        let search = optimizers_in_a_row(3, optimizers).search(&LeakOptions::default());
+        assert_eq!((only_device(&search).points.len(), verdict(&search)), (3, Verdict::Inconclusive));
+    }
+}
+
 type NameOfStep = fn(usize) -> String;
 
 /// Steps of this name that replay a graph. Every fourth keeps a block.

@@ -37,7 +37,7 @@ pub struct StepMark {
 }
 
 /// The name of a step or a snapshot. A history may have a million steps: their numbers take no text.
-#[derive(Debug, Clone, PartialEq, Eq, strum::Display)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, strum::Display)]
 pub enum StepName {
     /// A name of the program, or of a file.
     #[strum(to_string = "{0}")]
@@ -332,6 +332,7 @@ impl Steps {
     /// Joins the calls that make up one round: a step may call several optimizers, for several models or devices.
     /// Merges pairs of rounds if every second round is more similar than neighbors are.
     fn folded(mut self, course: &AllocationCourse) -> Self {
+        let mut calls = self.join_names();
         let mut begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
         begins.push(course.events);
         let rounds = begins.windows(2).map(|pair| course.within(&(pair[0]..pair[1])));
@@ -349,11 +350,40 @@ impl Steps {
         // Take the shortest of equally good periods: two rounds in a row are a period too.
         if let Some((lag, _)) = periods.reduce(|best, other| if other.1 > best.1 + 50 { other } else { best }) {
             self.steps = self.steps.into_iter().step_by(lag).collect();
-            if let FoundBy::Named(name) = &mut self.how {
-                name.push_str(&format!(", {lag} to a step"));
-            }
+            calls *= lag;
+        }
+        if let FoundBy::Named(name) = &mut self.how
+            && calls > 1
+        {
+            name.push_str(&format!(", {calls} to a step"));
         }
         self
+    }
+
+    /// Joins calls of optimizers of different names, each of which a step calls once: between them, it may allocate nothing.
+    /// Returns the number of calls in a step.
+    fn join_names(&mut self) -> usize {
+        let mut rounds: Vec<(Step, usize)> = Vec::new();
+        let mut called: FxHashSet<&StepName> = FxHashSet::default();
+        for step in &self.steps {
+            match rounds.last_mut() {
+                Some((_, calls)) if !called.contains(&step.name) => *calls += 1,
+                _ => {
+                    called = FxHashSet::default();
+                    rounds.push((step.clone(), 1));
+                }
+            }
+            called.insert(&step.name);
+        }
+        // The last round is not over.
+        let whole = rounds.split_last().map(|(_, whole)| whole).unwrap_or_default();
+        let of_several = whole.iter().filter(|(_, calls)| *calls > 1).count();
+        if !nearly_all(of_several, whole.len()) {
+            return 1;
+        }
+        let most = rounds.iter().map(|(_, calls)| *calls).max();
+        self.steps = rounds.into_iter().map(|(step, _)| step).collect();
+        most.unwrap_or(1)
     }
 }
 
