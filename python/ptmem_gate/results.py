@@ -731,6 +731,8 @@ class DeviceReport:
     private_pools: Optional[list[PrivatePool]] = None
     """By name. Only where there are some."""
     device_memory: Optional[DeviceMemory] = None
+    failed_count: Optional[int] = None
+    """Requests that failed, of which only the number is known; absent for none."""
     intervals: Optional[list[Interval]] = None
     """Equal parts of the history. Only with --every."""
     tree: Optional[list[ProfileTreeLine]] = None

@@ -173,6 +173,18 @@ fn each_number_is_searched_once_and_what_does_not_fit_is_shown() {
     assert_eq!(fs::read_to_string(folder.path().join("cache/ran")).unwrap(), ran);
 }
 
+/// A program may catch that a request failed, and go on.
+#[test]
+fn a_run_whose_counters_state_failed_requests_does_not_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = r#"[ $0 -le 8 ]; echo "{\"num_ooms\": $?, \"peak\": $0}" > $PTMEM_SNAPSHOT"#;
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
+    command.current_dir(&folder).env("XDG_CACHE_HOME", folder.path().join("cache"));
+    let output = command.args(["fit", "batch=1..32", "--steps", "none", "--", "sh", "-c", script, "{batch}"]).output();
+    let report = text(&output.unwrap().stdout);
+    assert!(report.contains("batch = 8 is the largest of 1..32 that fits, 9 does not"), "{report}");
+}
+
 /// Recordings answer only for the files with which they were made.
 #[test]
 fn a_search_records_again_where_a_file_changed_or_on_request() {

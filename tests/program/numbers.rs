@@ -285,6 +285,52 @@ fn requests_that_failed_are_counted_beside_figures() {
     }
 }
 
+/// As Python, pandas and tools that sum up write the number.
+#[test]
+fn failed_requests_are_counted_in_any_form() {
+    let folder = folder(&[]);
+    for failed in ["1.0", "1e0", "\"1\"", "\"1.0\""] {
+        fs::write(folder.path().join("form.json"), format!("{{\"num_ooms\": {failed}, \"peak\": 1024.0}}")).unwrap();
+        fs::write(folder.path().join("form.csv"), format!("case,peak,num_ooms\nx,9,{failed}\ny,9,\n")).unwrap();
+        for file in ["form.json", "form.csv"] {
+            assert_eq!(verdict(&ptmem(folder.path(), &["check", file, "--max", "1GiB"])).0, 1, "{file}: {failed}");
+        }
+    }
+}
+
+#[test]
+fn failed_requests_of_a_device_that_held_nothing_count() {
+    let folder = folder(&[]);
+    let line = |words: &[&str]| judged(verdict(&ptmem(folder.path(), words)));
+    let alone = |failed: u64| format!(r#"{{"cuda:0": {{"peak": 9}}, "cuda:1": {{"peak": 0, "num_ooms": {failed}}}}}"#);
+    for (name, failed) in [("idle.json", 0), ("alone.json", 1)] {
+        fs::write(folder.path().join(name), alone(failed)).unwrap();
+    }
+    assert_reads!(line(&["check", "alone.json", "--max", "1GiB", "--strict"]) => str!["1: FAIL device 1: out of memory: 1 request failed"]);
+    assert_reads!(line(&["diff", "idle.json", "alone.json", "--max-growth", "5%"]) => str!["1: FAIL device 1: out of memory: 1 request failed"]);
+    fs::write(folder.path().join("ptmem.toml"), "allow-oom = true").unwrap();
+    assert_reads!(line(&["diff", "idle.json", "alone.json", "--max-growth", "5%"]) => str!["0: PASS device 0: peak did not change, allowed 5 %"]);
+    fs::remove_file(folder.path().join("ptmem.toml")).unwrap();
+    assert_reads!(line(&["diff", "alone.json", "idle.json", "--max-growth", "5%"]) => str!["0: PASS device 0: peak did not change, allowed 5 %"]);
+}
+
+#[test]
+fn failed_requests_are_reported_and_fail_a_search_for_leaks() {
+    let folder = folder(&[]);
+    let line = |words: &[&str]| judged(verdict(&ptmem(folder.path(), words)));
+    for (name, failed) in [("s0.json", 1), ("s1.json", 0), ("s2.json", 0), ("s3.json", 1)] {
+        let figures = format!(r#"{{"peak": 2048, "end": 1024, "num_ooms": {failed}}}"#);
+        fs::write(folder.path().join(name), figures).unwrap();
+    }
+    assert_reads!(line(&["leak", "s1.json", "s2.json", "s3.json"]) => str!["1: FAIL out of memory: 1 request failed"]);
+    assert_reads!(line(&["leak", "s0.json", "s1.json", "s2.json"]) => str!["0: PASS nothing leaks: allocated memory does not grow from snapshot to snapshot"]);
+    assert_reads!(line(&["leak", "s0.json", "s1.json", "s2.json", "s3.json"]) => str!["3: INCONCLUSIVE oom: out of memory: 1 request failed; it also ran out in the first snapshot, so both runs were cut short"]);
+    assert_reads!(line(&["leak", "s3.json"]) => str!["1: FAIL out of memory: 1 request failed"]);
+    assert_eq!(report(folder.path(), &["show", "s3.json"])["devices"][0]["failed_count"], 1);
+    let shown = text(&ptmem(folder.path(), &["show", "s3.json"]).stdout);
+    assert!(shown.contains("\n  out of memory   1 request failed\n"), "{shown}");
+}
+
 #[test]
 fn figures_do_not_tell_what_is_beside_workspaces() {
     let folder = folder(&[("a.json", r#"{"peak": 1024}"#), ("ptmem.toml", "beside-workspaces = true")]);

@@ -9,7 +9,7 @@ use ptmem::diagnostic::Code;
 use ptmem::diff::{DeviceDiff, Diff, Metric, Row, Sides};
 use ptmem::leak::Search;
 use ptmem::phase::steps::FoundBy;
-use ptmem::profile::{DeviceProfile, HistoryKind, Profile, RunFacts};
+use ptmem::profile::{DeviceProfile, Figures, HistoryKind, Profile, RunFacts};
 use ptmem::units::{Delta, Size, format_percent, format_share};
 use ptmem_base::text::count;
 
@@ -280,7 +280,7 @@ fn beginning(profile: &Profile) -> Examined {
 
 fn memory(devices: &[&DeviceProfile], allow_oom: bool) -> Examined {
     let figures = devices.iter().map(|device| &device.figures);
-    let failed: u64 = figures.map(|figures| figures.ooms.len() as u64 + figures.failed_count).sum();
+    let failed: u64 = figures.map(Figures::failures).fold(0, u64::saturating_add);
     if failed == 0 {
         return good("no allocation failed in the recording");
     }

@@ -61,7 +61,8 @@ impl Fitting<'_> {
             let device = fullest(&profile);
             number.used = reserved(device);
             let budget = self.memory.zip(device).map(|(of, device)| of.budget(profile.run.as_ref(), device.device));
-            let mut fits = is_whole && profile.devices.iter().all(|device| device.figures.ooms.is_empty());
+            let ran_out = profile.devices.iter().any(DeviceProfile::ran_out_of_memory);
+            let mut fits = is_whole && !ran_out;
             if let Some(budget) = budget.filter(|budget| budget.overhead != Overhead::Unknown) {
                 fits &= number.used <= budget.usable();
                 number.left = budget.usable().saturating_sub(number.used);
@@ -72,7 +73,7 @@ impl Fitting<'_> {
                 fitting.insert(number.value, profile);
                 return Ok(Answer::Good);
             }
-            if profile.devices.iter().any(|device| !device.figures.ooms.is_empty()) {
+            if profile.devices.iter().any(|device| device.figures.first_oom().is_some()) {
                 profile.look_at(Moment::Oom);
             }
             // Each that does not fit is smaller than the one before it.

@@ -7,7 +7,7 @@ use crate::budget::DeviceBudget;
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Advice;
 use ptmem_trace::phase::steps::{FoundBy, StepName};
-use ptmem_trace::profile::{Held, Oom};
+use ptmem_trace::profile::{DeviceProfile, Held, Oom};
 
 use super::leaking::{Course, FRAGMENTATION, Leak, LeakMetric, proportion};
 use super::options::{LeakOptions, Mode};
@@ -59,20 +59,23 @@ pub struct TotalsGrowth {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct FailedRequests {
-    /// The first of them.
-    pub first: Oom,
+    /// The first of them, if more than their number is known.
+    pub first: Option<Oom>,
     /// The label of its stack, where it is known.
     pub request: Option<String>,
     /// The number of requests that failed.
-    pub count: usize,
+    pub count: u64,
     /// True if memory ran out in the first snapshot of a series as well.
     pub from_the_first: bool,
 }
 
 impl FailedRequests {
-    pub(super) fn new(ooms: &[Oom], request: Option<String>, options: &LeakOptions) -> Option<Self> {
-        let first = *ooms.first().filter(|_| !options.allow_oom)?;
-        Some(Self { first, request, count: ooms.len(), from_the_first: false })
+    pub(super) fn of(device: &DeviceProfile, options: &LeakOptions) -> Option<Self> {
+        let figures = &device.figures;
+        let count = figures.failures();
+        let first = figures.ooms.first().copied();
+        let request = device.failed_request.clone();
+        (count > 0 && !options.allow_oom).then_some(Self { first, request, count, from_the_first: false })
     }
 }
 

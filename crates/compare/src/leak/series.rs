@@ -112,9 +112,8 @@ impl DeviceSeries<'_> {
         };
         let ran_out_at_first =
             self.device.in_each(self.profiles).flatten().next().is_some_and(DeviceProfile::ran_out_of_memory);
-        let failure = FailedRequests::new(&latest.figures.ooms, latest.failed_request.clone(), self.options);
-        found.failure =
-            failure.map(|of| FailedRequests { from_the_first: ran_out_at_first && found.points.len() > 1, ..of });
+        found.failure = FailedRequests::of(latest, self.options)
+            .map(|of| FailedRequests { from_the_first: ran_out_at_first && found.points.len() > 1, ..of });
         if found.judged == 0 {
             // The first snapshot of a series has no predecessor to compare with, which is expected.
             let is_first = found.points.len() == 1 && skip == 0 && left_out == 0 && missing.is_empty();

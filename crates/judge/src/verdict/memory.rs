@@ -6,7 +6,7 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::text::count;
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{Diff, Sides};
-use ptmem_compare::leak::{DeviceLeaks, Mode};
+use ptmem_compare::leak::{DeviceLeaks, FailedRequests, Mode};
 use ptmem_trace::profile::{DeviceProfile, Oom};
 
 use super::judge::Judge;
@@ -33,8 +33,8 @@ impl Judge {
     /// ends are those of runs cut short, and nothing follows about the time between them.
     pub(super) fn out_of_memory_of_leaks(&mut self, device: &DeviceLeaks, mode: Mode) {
         let Some(failure) = &device.failure else { return };
-        let count = failure.count as u64;
-        let failures = Failures { first: Some(&failure.first), request: failure.request.as_deref(), count };
+        let FailedRequests { first, request, count, .. } = failure;
+        let failures = Failures { first: first.as_ref(), request: request.as_deref(), count: *count };
         let check = failures.check(device.device);
         self.checks.push(match mode {
             Mode::Series if failure.from_the_first => {
@@ -65,9 +65,9 @@ pub fn out_of_memory(device: &DeviceProfile) -> Option<String> {
 
 impl<'d> Failures<'d> {
     fn of(device: &'d DeviceProfile) -> Option<Self> {
-        let count = device.figures.ooms.len() as u64 + device.figures.failed_count;
+        let count = device.figures.failures();
         let first = device.figures.ooms.first();
-        device.ran_out_of_memory().then_some(Self { first, request: device.failed_request.as_deref(), count })
+        (count > 0).then_some(Self { first, request: device.failed_request.as_deref(), count })
     }
 
     fn check(&self, device: DeviceId) -> Check {

@@ -3,7 +3,6 @@
 use ptmem_base::pattern::Pattern;
 use ptmem_compare::budget::DeviceMemory;
 use ptmem_trace::profile::DeviceProfile;
-use ptmem_trace::replay::HistoryKind;
 
 use super::accepted::{Accepted, Day};
 use super::target::{GrowthLimit, Level, Maximum, ParseThresholdError};
@@ -121,7 +120,7 @@ impl Thresholds {
 
     /// Whether memory is judged: not a device that held nothing, where the requests that failed on it may fail.
     pub(super) fn concern(&self, device: &DeviceProfile) -> bool {
-        let held_nothing = device.device.is_device() && device.figures.history == HistoryKind::Empty;
+        let held_nothing = device.device.is_device() && !device.held_memory();
         !(self.allow_oom && held_nothing)
     }
 

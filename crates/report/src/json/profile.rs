@@ -53,6 +53,7 @@ object! {
         allocated_total: device.figures.allocated_total,
         device_memory?: options.device_memory.map(|of| BudgetReport(of.budget(profile.run.as_ref(), device.device))),
         ooms: list(device.figures.ooms.iter().enumerate().map(|(index, oom)| OomReport::new(device, profile, index, oom))),
+        failed_count?: Some(device.figures.failed_count).filter(|&count| count > 0),
         at_event: at_event(device),
         stacks: list(stacks(device, profile, has_stacks, options).iter().map(|(total, lines)| {
             StackReport(total, lines, profile, &device.figures)

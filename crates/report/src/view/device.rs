@@ -43,6 +43,10 @@ pub(super) fn facts(device: &DeviceProfile, budget: Option<DeviceBudget>, judgem
     if more > 0 {
         facts.push(Fact::new("", format!("and {}", count(more, "more time", "more times"))));
     }
+    if figures.failed_count > 0 {
+        let words = count(figures.failed_count, "request failed", "requests failed");
+        facts.push(Fact { tone: Tone::Worse, ..Fact::new("out of memory", words) });
+    }
     if let Some(budget) = budget {
         facts.push(headroom(budget, reserved_peak));
         facts.push(overhead(budget.overhead));

@@ -93,26 +93,30 @@ impl DeviceProfile {
     /// `snapshot` event on all of them.
     pub fn is_active(&self) -> bool {
         let markers = self.actions.get("snapshot").copied().unwrap_or(0);
-        let Figures { allocated, active, reserved, .. } = &self.figures;
-        let held = [active.end, allocated.end, reserved.end];
         let is_held = match self.figures.history {
+            HistoryKind::NumbersOnly => self.held_memory(),
+            _ => self.figures.active.end > Some(0),
+        };
+        self.events > markers || is_held || self.ran_out_of_memory()
+    }
+
+    /// True if it held memory at any time, or may have.
+    pub fn held_memory(&self) -> bool {
+        let Figures { allocated, active, reserved, .. } = &self.figures;
+        match self.figures.history {
+            HistoryKind::Recorded | HistoryKind::StateOnly | HistoryKind::NoAllocations => true,
+            HistoryKind::Empty => false,
             // An unknown peak may be any.
             HistoryKind::NumbersOnly => {
-                allocated.peak != Some(0) || held.into_iter().chain([reserved.peak]).any(|of| of > Some(0))
+                let held = [active.end, allocated.end, reserved.end, reserved.peak];
+                allocated.peak != Some(0) || held.into_iter().any(|of| of > Some(0))
             }
-            _ => active.end > Some(0),
-        };
-        self.events > markers || is_held
+        }
     }
 
     /// True if limits that name no other memory are about it: it held memory at any time, or a request for some failed.
     pub fn is_gated(&self) -> bool {
-        self.device.is_device()
-            && match self.figures.history {
-                HistoryKind::Recorded | HistoryKind::StateOnly | HistoryKind::NoAllocations => true,
-                HistoryKind::Empty => self.ran_out_of_memory(),
-                HistoryKind::NumbersOnly => self.is_active(),
-            }
+        self.device.is_device() && (self.held_memory() || self.ran_out_of_memory())
     }
 
     /// True for pinned host memory that was recorded or is held.

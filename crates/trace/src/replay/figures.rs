@@ -224,9 +224,14 @@ pub struct Figures {
     pub timeline: Timeline,
 }
 impl Figures {
+    /// Number of allocations that failed for lack of memory.
+    pub fn failures(&self) -> u64 {
+        (self.ooms.len() as u64).saturating_add(self.failed_count)
+    }
+
     /// True if an allocation failed for lack of memory.
     pub fn ran_out_of_memory(&self) -> bool {
-        !self.ooms.is_empty() || self.failed_count > 0
+        self.failures() > 0
     }
 
     /// One of the counters.

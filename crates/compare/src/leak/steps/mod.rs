@@ -41,8 +41,7 @@ pub fn search(profile: &Profile, options: &LeakOptions) -> Search {
     let mut devices = Vec::new();
     let mut diagnostics = profile.diagnostics.clone();
     for device in &profile.devices {
-        let is_used = device.events > 0 || device.figures.active.end > Some(0);
-        if !device.device.is_device() || !is_used {
+        if !may_leak(device, options) {
             continue;
         }
         let marks = device.phases.marks();
@@ -64,10 +63,16 @@ pub fn search(profile: &Profile, options: &LeakOptions) -> Search {
             diagnostics.extend(found.add_totals(device.figures.allocated.peak, options));
             diagnostics.extend(cycles::remark(device, &found));
         }
-        found.failure = FailedRequests::new(&device.figures.ooms, device.failed_request.clone(), options);
+        found.failure = FailedRequests::of(device, options);
         devices.push(found);
     }
     Search::new(Mode::Steps, profile, devices, diagnostics)
+}
+
+/// Whether a device is searched: not one of which only figures are known, unless memory ran out on it.
+fn may_leak(device: &DeviceProfile, options: &LeakOptions) -> bool {
+    let ran_out = device.ran_out_of_memory() && !options.allow_oom;
+    device.is_gated() && (!device.is_numbers() || ran_out)
 }
 
 /// Why there are no steps.

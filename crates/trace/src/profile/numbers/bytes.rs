@@ -49,12 +49,16 @@ pub(super) fn whole(number: f64) -> Option<u64> {
     (number.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&number)).then_some(number as u64)
 }
 
+/// The whole number that a text states, also as a floating-point number.
+pub(super) fn whole_of_text(text: &str) -> Option<u64> {
+    text.parse().ok().or_else(|| whole(text.parse().ok()?))
+}
+
 /// The bytes of a text.
 pub(super) fn of_text(text: &str) -> Stated {
     let trimmed = text.trim();
     if trimmed.is_empty() || trimmed.eq_ignore_ascii_case("nan") {
         return Ok(None);
     }
-    let number = trimmed.parse().ok().or_else(|| whole(trimmed.parse().ok()?));
-    number.or_else(|| parse_size(trimmed).ok()).map(Some).ok_or_else(|| text.to_owned())
+    whole_of_text(trimmed).or_else(|| parse_size(trimmed).ok()).map(Some).ok_or_else(|| text.to_owned())
 }

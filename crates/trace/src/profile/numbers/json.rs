@@ -10,7 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde_json::value::RawValue;
 
 use super::Recognition;
-use super::bytes::{IterationSeries, Stated, of_text, whole};
+use super::bytes::{IterationSeries, Stated, of_text, whole, whole_of_text};
 use super::cases::{Cases, DeviceNumbers};
 use super::error::NumbersError;
 use super::key::{FAILED_COUNT, Stage, device_of, figure_of};
@@ -347,7 +347,7 @@ impl<'de> Visitor<'de> for JsonItem<'_> {
             }
             if key == FAILED_COUNT {
                 let stated: &RawValue = map.next_value()?;
-                failed = stated.get().parse().ok();
+                failed = whole_of_text(stated.get().trim_matches('"').trim());
                 continue;
             }
             reader.enter(&mut map, key)?;

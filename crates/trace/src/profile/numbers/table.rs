@@ -3,7 +3,7 @@
 use csv::StringRecord;
 use ptmem_base::text::{cut, printable};
 
-use super::bytes::of_text;
+use super::bytes::{of_text, whole_of_text};
 use super::cases::Cases;
 use super::error::NumbersError;
 use super::key::{FAILED_COUNT, device_of, figure_of};
@@ -48,7 +48,7 @@ pub(super) fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
             } else if let Some(figure) = Serving::named(key) {
                 numbers.state(figure, of_text(cell), place)?;
             } else if key == FAILED_COUNT {
-                numbers.failed_count = cell.parse().unwrap_or(0);
+                numbers.failed_count = whole_of_text(cell).unwrap_or(0);
             }
         }
     }
