@@ -38,6 +38,18 @@ fn a_limit_on_other_memory_replaces_no_limit() {
     assert_reads!(judge(place, &[&["check", "same.pkl"], &maxima[..]].concat()) => str!["1: FAIL stack backward: ReluBackward0 (aten::threshold_backward) is 2.71 MiB, allowed 1.00 MiB; 2 more checks fail"]);
 }
 
+/// Pinned memory has no workspaces of cuBLAS.
+#[test]
+fn limits_on_pinned_memory_hold_for_all_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    recording(place);
+    fs::write(place.join("ptmem.toml"), "beside-workspaces = true").unwrap();
+    let grows = |limit: &str| judge(place, &["diff", "same.pkl", "same.pkl", "--max-growth", limit]);
+    assert_reads!(grows("host:peak=5%") => str!["0: PASS host:peak did not change, allowed 5 %"]);
+    assert_reads!(grows("host:end=5%") => str!["0: PASS host:end did not change, allowed 5 %"]);
+}
+
 /// Without the devices, only limits on pinned memory have anything to limit.
 #[test]
 fn limits_on_devices_and_leaks_say_that_only_pinned_memory_was_examined() {

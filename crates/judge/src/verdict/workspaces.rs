@@ -11,9 +11,10 @@ use super::judge::Judge;
 use super::{Check, Outcome};
 
 impl Gated<'_> {
-    /// Whether a figure must also hold its limit without workspaces.
+    /// Whether a figure must also hold its limit without workspaces. Pinned host memory has none.
     pub(super) fn counts_beside_workspaces(&self, metric: Metric) -> bool {
-        self.thresholds.beside_workspaces && matches!(metric, Metric::Peak | Metric::End)
+        let may_have_some = self.thresholds.beside_workspaces && !self.growth.target.of_host;
+        may_have_some && matches!(metric, Metric::Peak | Metric::End)
     }
 
     /// The figures of both sides without workspaces; the error is the reason why they are not known.
