@@ -354,6 +354,46 @@ fn devices_without_allocations_are_gated_if_they_hold_memory_or_run_out_of_it() 
     }
 }
 
+/// A segment of this many bytes at the dump, in which no block is in use.
+fn cached(device: u64, bytes: u64) -> Value {
+    let block =
+        [("address", A.into()), ("size", bytes.into()), ("requested_size", 0.into()), ("state", "inactive".into())];
+    Value::dict([
+        ("device", device.into()),
+        ("address", A.into()),
+        ("total_size", bytes.into()),
+        ("stream", 0.into()),
+        ("segment_type", "large".into()),
+        ("is_expandable", false.into()),
+        ("blocks", vec![Value::dict(block)].into()),
+    ])
+}
+
+/// Free memory that the allocator keeps is reserved, like any other.
+#[test]
+fn devices_that_only_keep_free_memory_are_gated() {
+    let used = || {
+        let freed = ["free_requested", "free_completed"].map(|action| event(action, A + 4 * MIB, 2 * MIB));
+        let used = [event("alloc", A, 4 * MIB), event("alloc", A + 4 * MIB, 2 * MIB)];
+        used.into_iter().chain(freed).collect::<Vec<Value>>()
+    };
+    let beside = |mib: u64| read(vec![segment(0, 4 * MIB), cached(1, mib * MIB)], vec![used(), vec![]]);
+    let check = |profile: Profile, limit: &str| told(&judge_profile(&profile, &maximum(&[limit]))).1;
+    assert_reads!(check(beside(40), "reserved=30MiB") => str!["FAIL device 1: reserved is 40.00 MiB, allowed 30.00 MiB"]);
+    assert_reads!(check(beside(40), "peak=30MiB") => str!["PASS device 0: peak is 6.00 MiB, allowed 30.00 MiB"]);
+    let grown = |limit: &str| told(&judge_diff(&compare(beside(1), beside(40)), &growth(&[limit]))).1;
+    assert_reads!(grown("reserved=5%") => str!["FAIL device 1: reserved grew 39.00 MiB (40 times), allowed 5 %"]);
+    assert_reads!(grown("reserved-end=5%") => str!["FAIL device 1: reserved-end grew 39.00 MiB (40 times), allowed 5 %"]);
+    assert_reads!(grown("peak=5%") => str!["PASS device 0: peak did not change, allowed 5 %, but device 1: reserved grew 39.00 MiB (40 times)"]);
+    // Given back within the recording.
+    let given_back = read(vec![segment(0, 4 * MIB)], vec![used(), vec![event("segment_free", A, 40 * MIB)]]);
+    assert_reads!(check(given_back, "reserved=30MiB") => str!["FAIL device 1: reserved is 40.00 MiB, allowed 30.00 MiB"]);
+    // Alone, it may have been in use.
+    let alone = || read(vec![cached(0, 40 * MIB)], vec![vec![]]);
+    assert_reads!(check(alone(), "reserved=30MiB") => str!["FAIL reserved is 40.00 MiB, allowed 30.00 MiB"]);
+    assert_reads!(check(alone(), "peak=30MiB") => str!["INCONCLUSIVE peak: the snapshot records no allocations, only the state at the dump; peak is not known"]);
+}
+
 #[test]
 fn stacks_can_be_limited_absolutely() {
     let judge = |limits: &[&str]| told(&judge_profile(&allocating(4, vec![]), &maximum(limits)));

@@ -95,7 +95,7 @@ impl DeviceProfile {
         let markers = self.actions.get("snapshot").copied().unwrap_or(0);
         let is_held = match self.figures.history {
             HistoryKind::NumbersOnly => self.held_memory(),
-            _ => self.figures.active.end > Some(0),
+            _ => self.figures.reserved.end.max(self.figures.active.end) > Some(0),
         };
         self.events > markers || is_held || self.ran_out_of_memory()
     }

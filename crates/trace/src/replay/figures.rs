@@ -166,11 +166,11 @@ pub(super) struct FreeBlocks {
 pub enum HistoryKind {
     /// Allocations and frees were recorded, as far as there were any.
     Recorded,
-    /// Nothing, or one event (`_record_memory_history("state")`), was recorded, and the final state holds blocks.
+    /// Nothing, or one event (`_record_memory_history("state")`), was recorded, and the final state holds memory.
     StateOnly,
     /// Frees were recorded and allocations were not (`skip_actions`): a peak cannot be known.
     NoAllocations,
-    /// No allocation was recorded and nothing is held.
+    /// No allocation was recorded, and nothing is held, nor kept reserved.
     #[default]
     Empty,
     /// Only figures, without a history or a state.

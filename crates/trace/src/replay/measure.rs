@@ -330,7 +330,9 @@ fn history(
     let frees = census.count(Action::FreeRequested) + census.count(Action::FreeCompleted);
     // Release 2.0 records only the current device.
     let is_unrecorded = view.events().is_empty() && view.snapshot.lacks_block_addresses;
-    if lifetimes.allocations.is_empty() && (!is_unrecorded || view.device.segments.is_empty()) {
+    let of_segments = [Action::SegmentAlloc, Action::SegmentMap, Action::SegmentFree, Action::SegmentUnmap];
+    let has_segments = !view.device.segments.is_empty() || of_segments.iter().any(|&action| census.count(action) > 0);
+    if lifetimes.allocations.is_empty() && !has_segments {
         HistoryKind::Empty
     } else if census.count(Action::Alloc) + frees == 0 {
         if !is_unrecorded && is_idle(view, stated) { HistoryKind::Recorded } else { HistoryKind::StateOnly }
