@@ -5,11 +5,15 @@ use crate::support::fixtures;
 use crate::support::pickle::{self, Value};
 use crate::support::program::Program;
 use ptmem::budget::DeviceMemory;
+use ptmem::device::DeviceId;
+use ptmem::diagnostic::Code;
 use ptmem::diff::{self, Diff};
+use ptmem::leak::{self, LeakOptions};
 use ptmem::profile::{self, Metric, Profile, ReadOptions};
 use ptmem::report::{self, Format};
 use ptmem::verdict::{
-    Accepted, Comparison, Gate, GrowthLimit, Headroom, Judgement, Level, Thresholds, Verdict, judge_diff, judge_profile,
+    Accepted, Comparison, Gate, GrowthLimit, Headroom, Judgement, LeakLimits, Level, Thresholds, Verdict, judge_diff,
+    judge_leaks, judge_profile,
 };
 
 const MIB: u64 = 1 << 20;
@@ -392,6 +396,19 @@ fn devices_that_only_keep_free_memory_are_gated() {
     let alone = || read(vec![cached(0, 40 * MIB)], vec![vec![]]);
     assert_reads!(check(alone(), "reserved=30MiB") => str!["FAIL reserved is 40.00 MiB, allowed 30.00 MiB"]);
     assert_reads!(check(alone(), "peak=30MiB") => str!["INCONCLUSIVE peak: the snapshot records no allocations, only the state at the dump; peak is not known"]);
+}
+
+#[test]
+fn devices_without_allocations_are_recorded_like_those_with_some() {
+    let holding = beside_held(4 * MIB, vec![]);
+    let diff = compare(beside_held(4 * MIB, vec![]), beside_held(6 * MIB, vec![event("alloc", A, 6 * MIB)]));
+    assert!(diff.diagnostics.iter().all(|found| found.code != Code::RecordingsDiffer), "{:?}", diff.diagnostics);
+    assert_reads!(told(&judge_diff(&diff, &growth(&["stack=0"]))).1 => str!["FAIL device 1: stack main (train.py:7) grew 6.00 MiB, allowed 0 B"]);
+    // Nothing can leak on it.
+    let search = leak::search(&holding, &LeakOptions::default());
+    assert_eq!(search.devices.iter().map(|found| found.device).collect::<Vec<_>>(), [DeviceId::FIRST]);
+    let failing = leak::search(&beside_held(4 * MIB, vec![oom()]), &LeakOptions::default());
+    assert_reads!(told(&judge_leaks(&failing, LeakLimits::default(), false)).1 => str!["FAIL device 1: out of memory: 50.00 MiB requested by main (train.py:7). 4.00 MiB were allocated, 20.00 MiB reserved, 3.00 MiB free on the device, largest free block of its pool 16.00 MiB."]);
 }
 
 #[test]

@@ -16,6 +16,10 @@ use ptmem_base::sides::Sides;
 
 /// How the frames that both sides of a device record differ, if they do: equal code has other stacks then.
 pub(super) fn other_frames(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>) -> Option<String> {
+    // Without allocations, none would have been recorded.
+    if devices.each().into_iter().any(|(_, device)| device.allocates_nothing()) {
+        return None;
+    }
     let Sides { before, after } = devices.map(|device| device.recorded_frames);
     if before != after {
         return Some(format!("the before records {}, the after {}", before.name(), after.name()));

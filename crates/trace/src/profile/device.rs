@@ -100,6 +100,11 @@ impl DeviceProfile {
         self.events > markers || is_held || self.ran_out_of_memory()
     }
 
+    /// True if its history is recorded, and nothing is allocated in it.
+    pub fn allocates_nothing(&self) -> bool {
+        self.figures.history == HistoryKind::Recorded && self.figures.allocation_count == 0
+    }
+
     /// True if it held memory at any time, or may have.
     pub fn held_memory(&self) -> bool {
         let Figures { allocated, active, reserved, .. } = &self.figures;

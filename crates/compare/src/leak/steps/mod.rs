@@ -41,7 +41,7 @@ pub fn search(profile: &Profile, options: &LeakOptions) -> Search {
     let mut devices = Vec::new();
     let mut diagnostics = profile.diagnostics.clone();
     for device in &profile.devices {
-        if !may_leak(device, options) {
+        if !may_leak(profile, device, options) {
             continue;
         }
         let marks = device.phases.marks();
@@ -54,7 +54,7 @@ pub fn search(profile: &Profile, options: &LeakOptions) -> Search {
             }
             None => DeviceLeaks {
                 device: device.device,
-                unclear: Some(no_steps(device, &marks, &options.steps).into()),
+                unclear: Some(no_steps(profile, device, &marks, &options.steps).into()),
                 ..DeviceLeaks::default()
             },
         };
@@ -69,14 +69,18 @@ pub fn search(profile: &Profile, options: &LeakOptions) -> Search {
     Search::new(Mode::Steps, profile, devices, diagnostics)
 }
 
-/// Whether a device is searched: not one of which only figures are known, unless memory ran out on it.
-fn may_leak(device: &DeviceProfile, options: &LeakOptions) -> bool {
+/// Whether a device is searched: not one that allocates nothing while another one does, unless memory ran out on it.
+fn may_leak(profile: &Profile, device: &DeviceProfile, options: &LeakOptions) -> bool {
+    let is_idle = device.is_numbers() || device.allocates_nothing() && profile.allocates();
     let ran_out = device.ran_out_of_memory() && !options.allow_oom;
-    device.is_gated() && (!device.is_numbers() || ran_out)
+    device.is_gated() && (!is_idle || ran_out)
 }
 
 /// Why there are no steps.
-fn no_steps(device: &DeviceProfile, marks: &[StepMark], wanted: &WantedSteps) -> String {
+fn no_steps(profile: &Profile, device: &DeviceProfile, marks: &[StepMark], wanted: &WantedSteps) -> String {
+    if device.figures.allocation_count == 0 && profile.allocates() {
+        return "nothing is allocated on this device in the recorded part".to_owned();
+    }
     let pattern = match wanted {
         WantedSteps::Named(pattern) if device.figures.history == HistoryKind::Recorded => pattern,
         _ => return "the snapshot has no history of allocations; give two or more snapshots".to_owned(),
