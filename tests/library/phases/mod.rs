@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use self::limits::judge;
 use crate::support::pickle::{self, Value, write};
+use crate::support::program::Program;
 use crate::support::signed;
 use proptest::prelude::*;
 use ptmem::diff::{self, PhaseOptions};
@@ -321,6 +322,50 @@ fn a_ring_buffer_that_ran_over_lost_the_events_of_earlier_phases() {
     assert_reads!(drawn(&profile_of(&clock(2), &marks)) => str![[r#"
 a #0 0
 a #1 1
+"#]]);
+}
+
+/// Steps of which the first two are lost, as from a ring buffer of unusual length. One of the others has nothing to do.
+fn steps_after_lost_ones(idle: usize) -> Profile {
+    let mut program = Program::default();
+    for step in 0..5 {
+        program.mark("START", "log");
+        program.mark("END", "log");
+        program.mark("START", "forward");
+        if step != idle {
+            program.alloc(format!("x {step}"), "forward:10", MIB);
+        }
+        program.mark("END", "forward");
+        if step == 1 {
+            program.events.clear();
+            program.free("x 0");
+        }
+    }
+    program.profile("made.pkl")
+}
+
+#[test]
+fn phases_before_the_first_event_are_lost_with_the_events_of_their_kind() {
+    assert_reads!(drawn(&steps_after_lost_ones(5)) => str![[r#"
+log #0 1
+forward #0 2
+log #1 2
+forward #1 3
+log #2 3
+forward #2 4
+"#]]);
+    // A phase without events among those with some: the earlier ones may have had none as well.
+    assert_reads!(drawn(&steps_after_lost_ones(3)) => str![[r#"
+log #0 2
+forward #0 2
+log #1 2
+forward #1 2
+log #2 1
+forward #2 2
+log #3 2
+forward #3 2
+log #4 2
+forward #4 3
 "#]]);
 }
 

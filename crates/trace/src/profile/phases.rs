@@ -233,9 +233,8 @@ pub(crate) fn measured(
 ) -> Phases {
     let figures = &replay.figures;
     let mut found = phase::phases(snapshot, device);
-    // Annotations may reach back further than a ring buffer that ran over.
-    if replay.diagnostics.iter().any(|found| found.code == Code::HistoryTruncated) {
-        found.retain(|phase| !phase.ends || phase.to > Position::START);
+    if may_have_lost_events(&found, snapshot, device, replay) {
+        found.retain(|phase| !is_before_events(phase));
     }
     if figures.history != HistoryKind::Recorded || found.is_empty() {
         return Phases::default();
@@ -263,6 +262,33 @@ pub(crate) fn measured(
         }
     });
     Phases::new(all.collect(), cut, figures, &replay.trace)
+}
+
+/// True for a phase that ends before the first event.
+fn is_before_events(phase: &Phase) -> bool {
+    phase.ends && phase.to == Position::START
+}
+
+/// True if phases before the first event may have had some: annotations reach back further than a ring buffer that ran over. One
+/// of an unusual length is not noticed. But blocks that are older than its first event were seen, and where phases of a name have no
+/// events before that, and all of them have some later, the earlier ones were probably lost.
+fn may_have_lost_events(found: &[Phase], snapshot: &Snapshot, device: &Device, replay: &Replay) -> bool {
+    let is_told = |codes: &[Code]| replay.diagnostics.iter().any(|found| codes.contains(&found.code));
+    if is_told(&[Code::HistoryTruncated]) {
+        return true;
+    }
+    if device.overflowed.is_some() || !is_told(&[Code::FreesWithoutAllocation, Code::AllocatedBeforeRecording]) {
+        return false;
+    }
+    let (earlier, later): (Vec<&Phase>, Vec<&Phase>) = found.iter().partition(|phase| is_before_events(phase));
+    let earlier: HashSet<&str> =
+        earlier.into_iter().map(|phase| folded_name(snapshot.tables.string(phase.name))).collect();
+    // For each name, whether all of its phases have events.
+    let mut have_events: HashMap<&str, bool> = HashMap::new();
+    for phase in later {
+        *have_events.entry(folded_name(snapshot.tables.string(phase.name))).or_insert(true) &= phase.from < phase.to;
+    }
+    earlier.iter().any(|name| have_events.get(name) == Some(&true))
 }
 
 /// A remark on phases that were left out.
