@@ -353,6 +353,14 @@ fn devices_without_allocations_are_gated_if_they_hold_memory_or_run_out_of_it() 
     assert_reads!(diff(holding(0), failing(0), "peak=5%").1 => str!["FAIL device 1: out of memory: 50.00 MiB requested by main (train.py:7). 0 B were allocated, 0 B reserved, 3.00 MiB free on the device, largest free block of its pool 0 B."]);
     assert_reads!(check(failing(6), "peak=1GiB").1 => str!["FAIL device 1: out of memory: 50.00 MiB requested by main (train.py:7). 6.00 MiB were allocated, 20.00 MiB reserved, 3.00 MiB free on the device, largest free block of its pool 14.00 MiB."]);
     let allowed = Thresholds { allow_oom: true, ..growth(&["peak=5%"]) };
+    // An after that no longer uses the device needs no memory there.
+    let marked = || beside_held(0, vec![event("snapshot", 0, 0)]);
+    for (after, strict) in [(holding(0), false), (holding(0), true), (marked(), false), (marked(), true)] {
+        let limits = Thresholds { strict, ..growth(&["peak=5%"]).max("peak=1GiB").unwrap() };
+        let judgement = judge_diff(&compare(failing(0), after), &limits);
+        assert_eq!(judgement.verdict, Verdict::Pass, "{judgement:?}");
+    }
+    assert_eq!(diff(failing(4), holding(0), "peak=5%").0, Verdict::Inconclusive);
     for (before, after) in [(holding(0), failing(0)), (failing(0), failing(0)), (failing(4), failing(4))] {
         assert_eq!(judge_diff(&compare(before, after), &allowed).verdict, Verdict::Pass);
     }

@@ -54,7 +54,10 @@ pub(super) fn compare(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
             return;
         }
         let side = if device.index.before.is_none() { Side::Before } else { Side::After };
-        found.push(Diagnostic::new(Code::DeviceMissing, number, format!("the {side} lacks this device")));
+        // A device on which only requests failed is not missed.
+        if devices(profiles, device.index).of(side.other()).is_some_and(DeviceProfile::held_memory) {
+            found.push(Diagnostic::new(Code::DeviceMissing, number, format!("the {side} lacks this device")));
+        }
         return;
     };
     for (side, _) in devices.each().into_iter().filter(|(_, device)| device.at.is_none() && !device.is_numbers()) {

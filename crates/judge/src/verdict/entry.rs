@@ -50,10 +50,12 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     cause::complete(Judgement { peak, beside, unlike, most, ..judgement }, diff)
 }
 
-/// Whether a device of a comparison is judged.
+/// Whether a device of a comparison is judged: not one on which requests of the before failed, and which held nothing.
 fn concern(thresholds: &Thresholds, diff: &Diff, device: &DeviceDiff) -> bool {
     let Sides { before, after } = diff.sides_of(device);
-    before.into_iter().chain(after).any(|device| thresholds.concern(device))
+    let is_unused = after.is_none_or(|after| !after.held_memory() && !after.ran_out_of_memory());
+    let is_given_up = is_unused && before.is_some_and(|before| !before.held_memory());
+    (device.is_host() || !is_given_up) && before.into_iter().chain(after).any(|device| thresholds.concern(device))
 }
 
 /// The row that grew most where a check fails by the peak of its device at the place that is compared.
