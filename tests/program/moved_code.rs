@@ -130,6 +130,62 @@ fn calls_by_the_same_lines_are_the_same_calls() {
     assert_reads!(one_added => str!["step (train.py:36)"]);
 }
 
+/// What a report with explanations shows of the rows of recordings.
+fn explained(before: &[Block], after: &[Block]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    diff(folder.path(), &recording(before), &recording(after));
+    let report = text(&ptmem(folder.path(), &["diff", "before.pkl", "after.pkl", "--explain"]).stdout);
+    report.split("\n\n").filter(|part| part.contains("    <module>")).collect::<Vec<_>>().join("\n\n")
+}
+
+#[test]
+fn other_operators_of_a_function_are_other_calls() {
+    let stays = || Block { size: 300 * MIB, frames: vec![ADD, ("loss", MODEL, 3), TRAIN] };
+    let of =
+        |operator, line, mib: u64| Block { size: mib * MIB, frames: vec![operator, ("forward", MODEL, line), TRAIN] };
+    let both = || vec![of(GELU, 20, 100), of(ADD, 21, 50), stays()];
+    // A line was added.
+    assert_reads!(explained(&[of(GELU, 20, 100), stays()], &both()) => str![[r#"
+  +50.00 MiB  forward (tower/modeling.py:21) aten::add (+1 more line)
+    +50.00 MiB  forward (tower/modeling.py:21) aten::add
+           0 B  forward (tower/modeling.py:20) aten::gelu
+     <module> (train.py:8)
+     forward (tower/modeling.py:21)
+     aten::add
+"#]]);
+    // A line went.
+    assert_reads!(explained(&both(), &[of(GELU, 20, 100), stays()]) => str![[r#"
+  -50.00 MiB  forward (tower/modeling.py:20) aten::gelu (+1 more line)
+    -50.00 MiB  forward (tower/modeling.py:21) aten::add
+           0 B  forward (tower/modeling.py:20) aten::gelu
+     <module> (train.py:8)
+     forward (tower/modeling.py:21)
+     aten::add
+"#]]);
+    // Lines changed places, and one of them grew.
+    assert_reads!(explained(&both(), &[of(ADD, 20, 50), of(GELU, 21, 160), stays()]) => str![[r#"
+  +60.00 MiB  forward (tower/modeling.py:21) aten::gelu (+1 more line)
+    +60.00 MiB  forward (tower/modeling.py:21) aten::gelu
+           0 B  forward (tower/modeling.py:20) aten::add
+     <module> (train.py:8)
+     forward (tower/modeling.py:21), was line 20
+     aten::gelu
+"#]]);
+    // A line does something else.
+    assert_reads!(explained(&both(), &[of(MUL, 20, 160), of(ADD, 21, 50), stays()]) => str![[r#"
+  +60.00 MiB  forward (tower/modeling.py:20) aten::mul (+1 more line)
+    +60.00 MiB  forward (tower/modeling.py:20) aten::mul
+           0 B  forward (tower/modeling.py:21) aten::add
+    --- before
+    +++ after
+    @@ … @@
+     <module> (train.py:8)
+     forward (tower/modeling.py:20)
+    -aten::gelu
+    +aten::mul
+"#]]);
+}
+
 /// A line that went to a function in a file of its own.
 #[test]
 fn what_moved_is_followed_by_line_and_function_too() {
@@ -172,6 +228,7 @@ const INNER: (&str, &str, u64) = ("forward", MODEL, 164);
 const ACTIVATE: (&str, &str, u64) = ("activate", "/repo/tower/activations.py", 103);
 const GELU: (&str, &str, u64) = ("at::_ops::gelu::call(at::Tensor const&)", "??", 0);
 const ADD: (&str, &str, u64) = ("at::_ops::add_Tensor::call(at::Tensor const&)", "??", 0);
+const MUL: (&str, &str, u64) = ("at::_ops::mul_Tensor::call(at::Tensor const&)", "??", 0);
 const NODE: (&str, &str, u64) = ("torch::autograd::generated::GeluBackward0::apply(X)", "??", 0);
 
 fn inner(size: u64) -> Block {
@@ -314,7 +371,7 @@ other (tower/modeling.py:9) aten::gelu (1) 100 -> 104
     assert_reads!(rows_of(vec![line(170, 100), line(171, 101)], after) => str!["one (tower/modeling.py:9) aten::gelu (2) 201 -> 215"]);
     // Inlined.
     let inlined = vec![extracted("weigh", 170, 11), extracted("expand", 171, 104)];
-    assert_reads!(rows_of(inlined, both()) => str!["forward (tower/modeling.py:171) aten::gelu (5) 121 -> 116"]);
+    assert_reads!(rows_of(inlined, both()) => str!["forward (tower/modeling.py:171) aten::gelu (3) 121 -> 116"]);
 }
 
 #[test]
