@@ -130,6 +130,62 @@ fn calls_by_the_same_lines_are_the_same_calls() {
     assert_reads!(one_added => str!["step (train.py:36)"]);
 }
 
+/// What a report with explanations shows of the rows of recordings.
+fn explained(before: &[Block], after: &[Block]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    diff(folder.path(), &recording(before), &recording(after));
+    let report = text(&ptmem(folder.path(), &["diff", "before.pkl", "after.pkl", "--explain"]).stdout);
+    report.split("\n\n").filter(|part| part.contains("    <module>")).collect::<Vec<_>>().join("\n\n")
+}
+
+#[test]
+fn other_operators_of_a_function_are_other_calls() {
+    let stays = || Block { size: 300 * MIB, frames: vec![ADD, ("loss", MODEL, 3), TRAIN] };
+    let of =
+        |operator, line, mib: u64| Block { size: mib * MIB, frames: vec![operator, ("forward", MODEL, line), TRAIN] };
+    let both = || vec![of(GELU, 20, 100), of(ADD, 21, 50), stays()];
+    // A line was added.
+    assert_reads!(explained(&[of(GELU, 20, 100), stays()], &both()) => str![[r#"
+  +50.00 MiB  forward (tower/modeling.py:21) aten::add (+1 more line)
+    +50.00 MiB  forward (tower/modeling.py:21) aten::add
+           0 B  forward (tower/modeling.py:20) aten::gelu
+     <module> (train.py:8)
+     forward (tower/modeling.py:21)
+     aten::add
+"#]]);
+    // A line went.
+    assert_reads!(explained(&both(), &[of(GELU, 20, 100), stays()]) => str![[r#"
+  -50.00 MiB  forward (tower/modeling.py:20) aten::gelu (+1 more line)
+    -50.00 MiB  forward (tower/modeling.py:21) aten::add
+           0 B  forward (tower/modeling.py:20) aten::gelu
+     <module> (train.py:8)
+     forward (tower/modeling.py:21)
+     aten::add
+"#]]);
+    // Lines changed places, and one of them grew.
+    assert_reads!(explained(&both(), &[of(ADD, 20, 50), of(GELU, 21, 160), stays()]) => str![[r#"
+  +60.00 MiB  forward (tower/modeling.py:21) aten::gelu (+1 more line)
+    +60.00 MiB  forward (tower/modeling.py:21) aten::gelu
+           0 B  forward (tower/modeling.py:20) aten::add
+     <module> (train.py:8)
+     forward (tower/modeling.py:21), was line 20
+     aten::gelu
+"#]]);
+    // A line does something else.
+    assert_reads!(explained(&both(), &[of(MUL, 20, 160), of(ADD, 21, 50), stays()]) => str![[r#"
+  +60.00 MiB  forward (tower/modeling.py:20) aten::mul (+1 more line)
+    +60.00 MiB  forward (tower/modeling.py:20) aten::mul
+           0 B  forward (tower/modeling.py:21) aten::add
+    --- before
+    +++ after
+    @@ … @@
+     <module> (train.py:8)
+     forward (tower/modeling.py:20)
+    -aten::gelu
+    +aten::mul
+"#]]);
+}
+
 /// A line that went to a function in a file of its own.
 #[test]
 fn what_moved_is_followed_by_line_and_function_too() {
@@ -172,6 +228,7 @@ const INNER: (&str, &str, u64) = ("forward", MODEL, 164);
 const ACTIVATE: (&str, &str, u64) = ("activate", "/repo/tower/activations.py", 103);
 const GELU: (&str, &str, u64) = ("at::_ops::gelu::call(at::Tensor const&)", "??", 0);
 const ADD: (&str, &str, u64) = ("at::_ops::add_Tensor::call(at::Tensor const&)", "??", 0);
+const MUL: (&str, &str, u64) = ("at::_ops::mul_Tensor::call(at::Tensor const&)", "??", 0);
 const NODE: (&str, &str, u64) = ("torch::autograd::generated::GeluBackward0::apply(X)", "??", 0);
 
 fn inner(size: u64) -> Block {
@@ -261,6 +318,91 @@ fn the_most_similar_stack_is_the_one_that_moved() {
     assert_eq!(rows.as_array().unwrap().len(), 1, "{rows}");
     let label = rows[0]["label"].as_str().unwrap();
     assert!(label.starts_with("a (tower/activations.py:9)"), "{label}");
+}
+
+/// The rows of what a step held before and holds after, beside a line that stays: their labels with the number of lines that they
+/// sum, and the MiB of both sides.
+fn rows_of(before: Vec<Block>, after: Vec<Block>) -> String {
+    let (before, after) = Parts { stay: SAME, inner: before, moved: after }.recordings();
+    let (_, rows) = diff(tempfile::tempdir().unwrap().path(), &before, &after);
+    let text = |row: &Json| {
+        let [before, after] = ["before", "after"].map(|side| row[side].as_u64().unwrap() / MIB);
+        let lines = row["lines"].as_array().map_or(1, |lines| lines.len().max(1));
+        format!("{} ({lines}) {before} -> {after}", row["label"].as_str().unwrap())
+    };
+    rows.as_array().unwrap().iter().map(text).collect::<Vec<_>>().join("\n")
+}
+
+/// A line of the function, and a call of a new one by such a line.
+fn line(line: u64, mib: u64) -> Block {
+    Block { size: mib * MIB, frames: vec![GELU, ("forward", MODEL, line), LAYER, TRAIN] }
+}
+
+fn extracted(name: &'static str, line: u64, mib: u64) -> Block {
+    let frames = vec![GELU, (name, MODEL, 9), ("forward", MODEL, line), LAYER, TRAIN];
+    Block { size: mib * MIB, frames }
+}
+
+#[test]
+fn functions_that_were_extracted_together_are_told_apart_by_their_sizes_and_lines() {
+    let both = || vec![line(170, 10), line(171, 100)];
+    assert_reads!(rows_of(both(), vec![extracted("weigh", 170, 11), extracted("expand", 171, 104)]) => str![[r#"
+expand (tower/modeling.py:9) aten::gelu (1) 100 -> 104
+weigh (tower/modeling.py:9) aten::gelu (1) 10 -> 11
+"#]]);
+    // In another order.
+    assert_reads!(rows_of(both(), vec![extracted("expand", 170, 104), extracted("weigh", 171, 11)]) => str![[r#"
+expand (tower/modeling.py:9) aten::gelu (1) 100 -> 104
+weigh (tower/modeling.py:9) aten::gelu (1) 10 -> 11
+"#]]);
+    // One of the lines went.
+    assert_reads!(rows_of(both(), vec![extracted("expand", 170, 104)]) => str![[r#"
+expand (tower/modeling.py:9) aten::gelu (1) 100 -> 104
+forward (tower/modeling.py:163) aten::gelu (2) 16 -> 6
+"#]]);
+    // About as large: by their lines.
+    let alike = || vec![line(170, 100), line(171, 100)];
+    assert_reads!(rows_of(alike(), vec![extracted("one", 170, 110), extracted("other", 171, 104)]) => str![[r#"
+one (tower/modeling.py:9) aten::gelu (1) 100 -> 110
+other (tower/modeling.py:9) aten::gelu (1) 100 -> 104
+"#]]);
+    // In another order, or with another size each: known only together.
+    let after = vec![extracted("one", 170, 111), extracted("other", 171, 104)];
+    assert_reads!(rows_of(vec![line(170, 100), line(171, 101)], after) => str!["one (tower/modeling.py:9) aten::gelu (2) 201 -> 215"]);
+    // Inlined.
+    let inlined = vec![extracted("weigh", 170, 11), extracted("expand", 171, 104)];
+    assert_reads!(rows_of(inlined, both()) => str!["forward (tower/modeling.py:171) aten::gelu (3) 121 -> 116"]);
+}
+
+#[test]
+fn what_other_functions_hold_was_not_extracted() {
+    const TEACHER: (&str, &str, u64) = ("forward", "/repo/tower/teacher.py", 7);
+    const STUDENT: (&str, &str, u64) = ("forward", "/repo/tower/student.py", 7);
+    let of = |mib: u64, frames: &[(&'static str, &'static str, u64)]| Block {
+        size: mib * MIB,
+        frames: [&[GELU], frames, &[LAYER, TRAIN]].concat(),
+    };
+    // Both sides have both callers.
+    let callers = || [of(2, &[("act", MODEL, 3), TEACHER]), of(2, &[("act", MODEL, 3), STUDENT])];
+    let before = callers().into_iter().chain([of(300, &[TEACHER])]).collect();
+    let after = callers().into_iter().chain([of(304, &[("positions", MODEL, 5), STUDENT])]).collect();
+    assert_reads!(rows_of(before, after) => str![[r#"
+positions (tower/modeling.py:5) aten::gelu (1) 0 -> 304
+forward (tower/teacher.py:7) aten::gelu (1) 300 -> 0
+"#]]);
+    // Less than half of the functions are the same.
+    let deep = ["allocate", "collect", "cache"].map(|name| (name, MODEL, 5));
+    let held = Block { size: 300 * MIB, frames: [&[GELU], &deep[..], &[TRAIN]].concat() };
+    let holds = Block { size: 310 * MIB, frames: vec![GELU, TRAIN] };
+    assert_reads!(rows_of(vec![held], vec![holds]) => str![[r#"
+<module> (train.py:8) aten::gelu (1) 0 -> 310
+allocate (tower/modeling.py:5) aten::gelu (1) 300 -> 0
+"#]]);
+    // Three times as large.
+    assert_reads!(rows_of(vec![line(170, 10)], vec![extracted("one", 170, 30)]) => str![[r#"
+one (tower/modeling.py:9) aten::gelu (1) 0 -> 30
+forward (tower/modeling.py:163) aten::gelu (2) 16 -> 6
+"#]]);
 }
 
 /// By frames a stack is what was recorded, and what memory is tagged with is not a place in the code.

@@ -4,6 +4,7 @@ mod alignment;
 mod categories;
 pub mod cause;
 mod differences;
+mod extracted;
 mod inputs;
 mod moved;
 mod options;

@@ -10,19 +10,20 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use ptmem_base::difference::difference;
 use ptmem_base::sides::Side;
 use ptmem_base::units::approximate;
-use ptmem_trace::profile::{DeviceProfile, ExactStack, GroupMember, Held, StackTotal};
-use ptmem_trace::stack::{GroupBy, Grouper, Paired, SnapshotCode};
+use ptmem_trace::profile::{DeviceProfile, ExactStack, GroupMember, StackTotal};
+use ptmem_trace::stack::{GroupBy, Grouper, Paired, SnapshotCode, Token};
 use similar::DiffOp;
 
+use super::extracted::extracted;
 use super::stacks::matched;
 use ptmem_base::sides::Sides;
 
 /// The part of their functions that two stacks share which are the same one at another place. Needed for
 /// benches/regressions/mask_product.py.
-const SAME_STACK: f64 = 0.5;
+pub(super) const SAME_STACK: f64 = 0.5;
 
 /// The most stacks of one kind that are compared with each other: the time grows with their square.
-const MOST_ALIKE: usize = 64;
+pub(super) const MOST_ALIKE: usize = 64;
 
 /// The groups of both sides of a device as they are compared, and which of them are the same ones.
 pub(super) struct Compared<'t> {
@@ -55,20 +56,27 @@ pub(super) fn follow<'t>(
         *stacks.of_mut(side) = Cow::Owned(devices.of(side).regrouped(groupers.of(side), &[], moved));
     }
     let mut rows = Rows::new(stacks.map(|stacks| &**stacks), &pairs);
-    let moves = rows.moves(groupers.map(|grouper| grouper.code()));
+    let moves = rows.moves(groupers);
     if !moves.is_empty() {
         let mut new = Vec::new();
-        for (exact, to) in moves {
-            let row = &mut rows.all[to];
-            let group = *row.groups.before.get_or_insert_with(|| {
-                new.push(exact.0);
-                let group = stacks.before.len() + new.len() - 1;
-                pairs.extend(row.groups.after.map(|after| (group, after)));
-                group
-            });
-            group_of.before.insert(exact, group);
+        for moved in &moves {
+            let row = &mut rows.all[moved.to];
+            for stack in moved.elsewhere(Side::Before) {
+                let group = *row.groups.before.get_or_insert_with(|| {
+                    new.push(stack.member.stack);
+                    let group = stacks.before.len() + new.len() - 1;
+                    pairs.extend(row.groups.after.map(|after| (group, after)));
+                    group
+                });
+                group_of.before.insert(stack.member.exact(), group);
+            }
+            let after = moved.elsewhere(Side::After).map(|stack| stack.member.exact());
+            group_of.after.extend(after.zip(row.groups.after.into_iter().cycle()));
         }
         stacks.before = Cow::Owned(devices.before.regrouped(groupers.before, &new, &group_of.before));
+        if moves.iter().any(|moved| moved.elsewhere(Side::After).next().is_some()) {
+            stacks.after = Cow::Owned(devices.after.regrouped(groupers.after, &[], &group_of.after));
+        }
     }
     Compared { stacks, pairs }
 }
@@ -103,10 +111,23 @@ struct ComparedGroups {
 
 /// A stack that has no equal in its row.
 #[derive(Clone, Copy)]
-struct UnpairedStack {
+pub(super) struct UnpairedStack {
     row: usize,
-    member: GroupMember,
-    is_backward: bool,
+    pub(super) member: GroupMember,
+    pub(super) is_backward: bool,
+}
+
+/// Stacks of both sides that are the same code, and the row that they go to.
+struct StackMove {
+    stacks: Sides<Vec<UnpairedStack>>,
+    to: usize,
+}
+
+impl StackMove {
+    /// The stacks that are in other rows.
+    fn elsewhere(&self, side: Side) -> impl Iterator<Item = &UnpairedStack> {
+        self.stacks.of(side).iter().filter(|stack| stack.row != self.to)
+    }
 }
 
 /// Size, count and pass.
@@ -123,14 +144,6 @@ impl UnpairedStack {
     /// Its row and what it is there.
     fn id(&self) -> (usize, ExactStack) {
         (self.row, self.member.exact())
-    }
-
-    /// Whether it holds as many blocks as another one, or blocks of that size.
-    fn may_be(&self, other: Self) -> bool {
-        let [old, new] = [self.member, other.member];
-        let has_equal_blocks = u128::from(old.requested) * u128::from(new.at.blocks)
-            == u128::from(new.requested) * u128::from(old.at.blocks);
-        old.at.blocks == new.at.blocks || has_equal_blocks
     }
 }
 
@@ -200,8 +213,9 @@ impl<'t> Rows<'t> {
         Self { stacks, all }
     }
 
-    /// The stacks of the before that are in another row of the after, with that row.
-    fn moves(&mut self, codes: Sides<&SnapshotCode<'_>>) -> Vec<(ExactStack, usize)> {
+    /// The stacks that are in other rows on the other side.
+    fn moves(&mut self, groupers: Sides<&Grouper<'_>>) -> Vec<StackMove> {
+        let codes = groupers.map(|grouper| grouper.code());
         let mut left = Sides::<Vec<UnpairedStack>>::default();
         for (row, ComparedGroups { groups, .. }) in self.all.iter().enumerate().filter(|(_, row)| row.gained != 0) {
             for stacks in self.stacks_of_row(row, *groups, codes) {
@@ -214,48 +228,22 @@ impl<'t> Rows<'t> {
             return Vec::new();
         }
         let functions = Sides::BOTH.map(|&side| functions(self.stacks.of(side), codes.of(side)));
+        let names = functions.map(|functions| functions.iter().map(Token::plain_name).collect());
         let mut alike = Alike::new();
         for (side, stacks) in left.each() {
             stacks.iter().for_each(|&stack| alike.entry(stack.kind()).or_default().of_mut(side).push(stack));
         }
         let mut moves = Vec::new();
         for alike in alike.into_values().filter(|Sides { before, after }| !before.is_empty() && !after.is_empty()) {
-            moves.extend(self.pair(&alike, codes, &functions));
+            moves.extend(self.pair(&alike, codes, &names));
         }
-        let taken: HashSet<(usize, ExactStack)> = moves.iter().flatten().map(UnpairedStack::id).collect();
+        let taken = moves.iter().flat_map(|moved| moved.stacks.each()).flat_map(|(_, stacks)| stacks);
+        let taken: HashSet<(usize, ExactStack)> = taken.map(UnpairedStack::id).collect();
         let left = left.map(|stacks| stacks.iter().copied().filter(|stack| !taken.contains(&stack.id())).collect());
-        moves.extend(self.pair_extracted(&left, codes, &functions));
-        moves.into_iter().map(|[before, after]| (before.member.exact(), after.row)).collect()
-    }
-
-    /// Pairs stacks where a function was extracted or inlined and holds more or less than before: all other functions are the
-    /// same, and so is the operator, and the number of blocks or the size of each.
-    fn pair_extracted(
-        &mut self,
-        left: &Sides<Vec<UnpairedStack>>,
-        codes: Sides<&SnapshotCode<'_>>,
-        functions: &Sides<HashSet<u64>>,
-    ) -> Vec<[UnpairedStack; 2]> {
-        let mut by_functions = BTreeMap::<_, Sides<Vec<(UnpairedStack, bool)>>>::new();
-        for (side, stacks) in left.each() {
-            let code = codes.of(side);
-            let others = functions.of(side.other());
-            for &stack in stacks {
-                let all = code.plain_names(stack.member.stack);
-                let common: Vec<u64> = all.iter().copied().filter(|name| others.contains(name)).collect();
-                let has_own = common.len() < all.len();
-                let key = (stack.is_backward, code.allocating_operator(stack.member.stack), common);
-                by_functions.entry(key).or_default().of_mut(side).push((stack, has_own));
-            }
-        }
-        let mut moves = Vec::new();
-        for ((.., common), Sides { before, mut after }) in by_functions {
-            after.truncate(MOST_ALIKE);
-            for (old, old_has_own) in before.into_iter().take(MOST_ALIKE).filter(|_| !common.is_empty()) {
-                let partner = after.iter().position(|&(new, new_has_own)| {
-                    old_has_own != new_has_own && old.may_be(new) && self.takes(old.row, new.row, old.member.at)
-                });
-                moves.extend(partner.map(|partner| [old, after.swap_remove(partner).0]));
+        for same in extracted(&left, codes, &functions) {
+            // Only rows of stacks name the lines that they sum.
+            if same.before.len().max(same.after.len()) == 1 || groupers.after.by() == GroupBy::Stack {
+                moves.extend(self.takes(same));
             }
         }
         moves
@@ -289,11 +277,11 @@ impl<'t> Rows<'t> {
         &mut self,
         alike: &Sides<Vec<UnpairedStack>>,
         codes: Sides<&SnapshotCode<'_>>,
-        functions: &Sides<HashSet<u64>>,
-    ) -> Vec<[UnpairedStack; 2]> {
+        names: &Sides<HashSet<u64>>,
+    ) -> Vec<StackMove> {
         let [before, after] = alike.each().map(|(_, left)| &left[..left.len().min(MOST_ALIKE)]);
-        let old = before.iter().map(|left| Likeness::new(codes.before, left.member, &functions.after));
-        let new: Vec<_> = after.iter().map(|left| Likeness::new(codes.after, left.member, &functions.before)).collect();
+        let old = before.iter().map(|left| Likeness::new(codes.before, left.member, &names.after));
+        let new: Vec<_> = after.iter().map(|left| Likeness::new(codes.after, left.member, &names.before)).collect();
         let mut scored = Vec::new();
         for (i, old) in old.enumerate() {
             scored.extend(new.iter().enumerate().filter_map(|(j, new)| Some((old.score(new)?, i, j))));
@@ -302,33 +290,42 @@ impl<'t> Rows<'t> {
         let mut taken = Sides { before: vec![false; before.len()], after: vec![false; after.len()] };
         let mut moves = Vec::new();
         for (_, i, j) in scored {
-            if !taken.before[i] && !taken.after[j] && self.takes(before[i].row, after[j].row, before[i].member.at) {
+            let is_free = !taken.before[i] && !taken.after[j];
+            let same = Sides { before: vec![before[i]], after: vec![after[j]] };
+            if let Some(moved) = is_free.then(|| self.takes(same)).flatten() {
                 taken.before[i] = true;
                 taken.after[j] = true;
-                moves.push([before[i], after[j]]);
+                moves.push(moved);
             }
         }
         moves
     }
 
-    /// Moves what a stack held before from one row to another, if both together change less for it.
-    fn takes(&mut self, from: usize, to: usize, held: Held) -> bool {
-        let moved = i128::from(held.bytes);
-        let old = self.all[from].gained;
-        let new = self.all[to].gained;
-        let is_less = (old + moved).abs() + (new - moved).abs() < old.abs() + new.abs();
-        if is_less {
-            self.all[from].gained += moved;
-            self.all[to].gained -= moved;
+    /// Moves stacks that are the same code to one row, if all rows together change less for it.
+    fn takes(&mut self, same: Sides<Vec<UnpairedStack>>) -> Option<StackMove> {
+        let to = same.after.iter().max_by_key(|stack| stack.member.at.bytes)?.row;
+        let moved = StackMove { stacks: same, to };
+        let mut gained = BTreeMap::from([(to, self.all[to].gained)]);
+        for (side, sign) in [(Side::Before, 1), (Side::After, -1)] {
+            for stack in moved.elsewhere(side) {
+                let bytes = sign * i128::from(stack.member.at.bytes);
+                *gained.entry(stack.row).or_insert(self.all[stack.row].gained) += bytes;
+                *gained.entry(to).or_default() -= bytes;
+            }
         }
-        is_less
+        let was: i128 = gained.keys().map(|&row| self.all[row].gained.abs()).sum();
+        let is_less = gained.values().map(|gained| gained.abs()).sum::<i128>() < was;
+        if is_less {
+            gained.into_iter().for_each(|(row, gained)| self.all[row].gained = gained);
+        }
+        is_less.then_some(moved)
     }
 }
 
 /// The functions of a side.
-fn functions(stacks: &[StackTotal], code: &SnapshotCode<'_>) -> HashSet<u64> {
+fn functions(stacks: &[StackTotal], code: &SnapshotCode<'_>) -> HashSet<Token> {
     let members = stacks.iter().flat_map(|total| &*total.members);
-    members.flat_map(|member| code.plain_names(member.stack)).collect()
+    members.flat_map(|member| code.tokens(member.stack)).collect()
 }
 
 /// The evidence that two stacks are the same one at another place.

@@ -193,12 +193,19 @@ impl Row {
         pattern.naming(&self.label, names).filter(|_| self.kind.is_memory())
     }
 
-    /// Whether its stacks of both sides are one, as far as that is known: where it sums several, the one that changed most may be
-    /// on one side alone.
+    /// The stacks whose frames explain it. Where it sums several, the one that changed most may exist on one side only: then it is
+    /// not compared with another one. If the row moved, a pair of its stacks shows how.
     #[must_use]
-    pub fn has_paired_stack(&self) -> bool {
-        let mut pairs = self.members.iter().map(|pair| pair.map(|member| member.map(|of| of.stack)));
-        self.members.is_empty() || pairs.any(|pair| pair == self.stack)
+    pub fn explained_by(&self) -> Sides<Option<StackId>> {
+        let pairs: Vec<_> = self.members.iter().map(|pair| pair.map(|member| member.map(|of| of.stack))).collect();
+        if pairs.is_empty() || pairs.contains(&self.stack) {
+            return self.stack;
+        }
+        let moved = pairs.into_iter().find(|pair| self.moved && pair.missing().is_none());
+        moved.unwrap_or(match self.delta() {
+            ..0 => Sides { after: None, ..self.stack },
+            0.. => Sides { before: None, ..self.stack },
+        })
     }
 
     fn other_names(&self) -> impl Iterator<Item = &str> {

@@ -1,7 +1,7 @@
 //! Pairs the stacks of both sides, and computes the change of each.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use ptmem_base::sides::Side;
 use ptmem_snapshot::snapshot::StackId;
@@ -199,12 +199,7 @@ impl Members {
         }
         let codes = groupers.map(Grouper::code);
         let stacks = members.zip(codes).map(|(members, code)| SummedStack::in_order(members, code));
-        let by_lines = stacks.map(|stacks| stacks.chunk_by(|a, b| a.lines == b.lines).collect::<Vec<_>>());
-        let [old, new] = [&by_lines.before, &by_lines.after].map(|parts| parts.iter().map(|part| &part[0].lines));
-        // The same lines on both sides are most likely the same code, whatever they hold.
-        let parts = if old.eq(new) { by_lines } else { stacks.map(|stacks| vec![&**stacks]) };
-        let parts = parts.before.into_iter().zip(parts.after);
-        Self { pairs: parts.flat_map(|(before, after)| SummedStack::pairs(Sides { before, after })).collect() }
+        Self { pairs: SummedStack::pairs(stacks.map(|stacks| &**stacks)) }
     }
 
     /// Whether all have a partner with the same operators and as many blocks, larger or smaller by one ratio.
@@ -296,12 +291,50 @@ impl<'g> SummedStack<'g> {
         all
     }
 
-    /// The stacks of both sides, paired by their order, and those without a partner.
+    /// The stacks of both sides, paired, and those without a partner.
     fn pairs(stacks: Sides<&[Self]>) -> Vec<Sides<Option<GroupMember>>> {
-        let compared = stacks.map(|stacks| stacks.iter().map(Self::as_paired).collect::<Vec<_>>());
-        let paired = pair_in_order(&compared.before, &compared.after);
+        let in_order = Self::pairs_in_order(stacks).into_iter();
+        let (mut paired, others): (Vec<_>, Vec<_>) =
+            in_order.partition(|&(old, new)| stacks.before[old].operators == stacks.after[new].operators);
+        paired.extend(Self::pairs_in_another_order(stacks, &paired));
+        let (old, new): (HashSet<usize>, HashSet<usize>) = paired.iter().copied().unzip();
+        // Lines that do something else now.
+        paired.extend(others.into_iter().filter(|(before, after)| !old.contains(before) && !new.contains(after)));
+        paired.sort_unstable();
         let all = matched(stacks.map(|stacks| stacks.len()), &paired).into_iter();
         all.map(|at| stacks.zip(at).map(|(stacks, at)| at.map(|at| stacks[at].member))).collect()
+    }
+
+    /// Pairs by index. The same lines on both sides are most likely the same code, whatever they hold; others keep their order.
+    fn pairs_in_order(stacks: Sides<&[Self]>) -> Vec<(usize, usize)> {
+        let by_lines = stacks.map(|stacks| stacks.chunk_by(|a, b| a.lines == b.lines).collect::<Vec<_>>());
+        let [old, new] = [&by_lines.before, &by_lines.after].map(|parts| parts.iter().map(|part| &part[0].lines));
+        let parts = if old.eq(new) { by_lines } else { stacks.map(|stacks| vec![*stacks]) };
+        let mut pairs = Vec::new();
+        let mut first = Sides { before: 0, after: 0 };
+        for (before, after) in parts.before.into_iter().zip(parts.after) {
+            let [old, new] = [before, after].map(|part| part.iter().map(Self::as_paired).collect::<Vec<_>>());
+            let paired = pair_in_order(&old, &new).into_iter();
+            pairs.extend(paired.map(|(old, new)| (first.before + old, first.after + new)));
+            first = first.plus(Sides { before: before.len(), after: after.len() });
+        }
+        pairs
+    }
+
+    /// Pairs of the stacks that are in none of these, by index: both sides have equally many of one operator, which changed places
+    /// with others.
+    fn pairs_in_another_order(stacks: Sides<&[Self]>, paired: &[(usize, usize)]) -> Vec<(usize, usize)> {
+        let (old, new): (HashSet<usize>, HashSet<usize>) = paired.iter().copied().unzip();
+        let taken = Sides { before: old, after: new };
+        let mut by_operators = BTreeMap::<&[&str], Sides<Vec<usize>>>::new();
+        for (side, stacks) in stacks.each() {
+            for (at, stack) in stacks.iter().enumerate().filter(|(at, _)| !taken.of(side).contains(at)) {
+                by_operators.entry(&stack.operators).or_default().of_mut(side).push(at);
+            }
+        }
+        let known = by_operators.into_iter().filter(|(operators, _)| !operators.is_empty());
+        let equally_many = known.filter(|(_, Sides { before, after })| before.len() == after.len());
+        equally_many.flat_map(|(_, Sides { before, after })| before.into_iter().zip(after)).collect()
     }
 
     fn as_paired(&self) -> InOrder<'_> {

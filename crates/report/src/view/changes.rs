@@ -195,13 +195,11 @@ impl Changed<'_> {
         let mut with_frames = RowFrames::new(self.options);
         let mut lines = Vec::with_capacity(rows.len());
         for of in rows {
-            let [before, after] = [(&codes.before, of.stack.before), (&codes.after, of.stack.after)];
-            let row = with_frames.placed(self.row(of), after.0, after.1);
+            let row = with_frames.placed(self.row(of), &codes.after, of.stack.after);
             let mark = failed.contains(of.key.as_str()).then_some(Standing::Exceeded.into());
             let is_explained = self.options.explain || self.options.pictures || of.delta() > 0;
             let row = if of.kind == RowKind::Stack && is_explained {
-                let [before, after] = [before, after].map(|(code, stack)| Some((code, stack?)));
-                with_frames.row(row, || changed_frames(before, after, of.has_paired_stack()), || summed(of))
+                with_frames.row(row, || changed_frames(of.explained_by(), codes), || summed(of))
             } else {
                 row
             };

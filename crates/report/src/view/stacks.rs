@@ -133,20 +133,13 @@ pub(super) fn frames(stack: (&SnapshotCode<'_>, StackId)) -> Vec<StackLine> {
     steps(stack).into_iter().map(|step| StackLine::new(ChangeTag::Equal, step.text)).collect()
 }
 
-/// The frames on the way from the stack of the before to that of the after. Frames that only moved to another line are the same;
-/// only those of paired stacks moved.
-pub(super) fn changed_frames(
-    before: Option<(&SnapshotCode<'_>, StackId)>,
-    after: Option<(&SnapshotCode<'_>, StackId)>,
-    is_paired: bool,
-) -> Vec<StackLine> {
+/// The frames on the way from the stack of the before to that of the after. Frames that only moved to another line are the same.
+pub(super) fn changed_frames(stacks: Sides<Option<StackId>>, codes: &Sides<SnapshotCode<'_>>) -> Vec<StackLine> {
+    let [before, after] = stacks.zip(codes.map(|code| code)).each().map(|(_, &(stack, code))| Some((code, stack?)));
     let (Some(old), Some(new)) = (before, after) else {
         return before.or(after).map(frames).unwrap_or_default();
     };
-    let [mut old, new] = [old, new].map(steps);
-    if !is_paired {
-        old.iter_mut().for_each(|step| step.line = None);
-    }
+    let [old, new] = [old, new].map(steps);
     let ops = difference(Sides { before: &identities(&old), after: &identities(&new) });
     if ops.iter().all(|op| matches!(op, DiffOp::Equal { .. })) {
         // The same functions on both sides: the whole stack says where that is.

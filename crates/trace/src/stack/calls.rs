@@ -5,6 +5,7 @@ use ptmem_snapshot::snapshot::{FrameId, StackId};
 use super::classify::Owner;
 use super::code::SnapshotCode;
 use super::operator::{Operation, Symbol, bare_name};
+use super::token::Token;
 
 /// The place of the backward pass of a compiled graph.
 pub(super) const COMPILED: &str = "compiled graph";
@@ -73,7 +74,7 @@ impl SnapshotCode<'_> {
 
     /// The functions that identify a stack, without their classes and files, as digests.
     pub fn plain_names(&self, stack: StackId) -> Vec<u64> {
-        self.tokens(stack).into_iter().map(|token| token.name).collect()
+        self.tokens(stack).iter().map(Token::plain_name).collect()
     }
 
     /// True for the workspace of a handle of cuBLAS.

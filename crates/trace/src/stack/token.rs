@@ -40,6 +40,11 @@ impl Token {
         Self { file: head(file), base: head(base), function: head(function), name: head(function) }
     }
 
+    /// The name of the function without its class and file, as a digest.
+    pub fn plain_name(&self) -> u64 {
+        self.name
+    }
+
     /// The same where the function has a name within its class or its function.
     pub(super) fn qualified(self, function: &Digest) -> Self {
         Self { function: head(function), ..self }

@@ -13,7 +13,7 @@ type Namesakes = Sides<Vec<usize>>;
 
 impl Pairing<'_> {
     /// Finds groups without a partner that are a part of one on the other side: under the same names of functions, both
-    /// sides allocate equally often.
+    /// sides allocate equally often, and no function stands in the place of another one that both sides have.
     pub(super) fn join_parts(&mut self) {
         for pair in self.parts_of_wholes(false) {
             // The whole has one partner; the other parts go with it.
@@ -43,8 +43,10 @@ impl Pairing<'_> {
         }
         let paired: HashSet<(usize, usize)> = self.found.pairs.iter().copied().collect();
         for (names, namesakes) in self.namesakes(without_unknown) {
-            if !names.is_empty() && self.allocate_equally_often(&namesakes) {
-                found.extend(parts_of_whole(&namesakes).into_iter().filter(|pair| !paired.contains(pair)));
+            let mut parts = parts_of_whole(&namesakes);
+            parts.retain(|&(old, new)| !self.are_others(old, new));
+            if !names.is_empty() && self.allocate_equally_often(&parts) {
+                found.extend(parts.into_iter().filter(|pair| !paired.contains(pair)));
             }
         }
         found
@@ -86,9 +88,11 @@ impl Pairing<'_> {
         Sides { before: before.collect(), after: after.collect() }
     }
 
-    fn allocate_equally_often(&self, namesakes: &Namesakes) -> bool {
-        let before = namesakes.before.iter().map(|&index| u128::from(self.before.groups[index].figures.allocations));
-        let after = namesakes.after.iter().map(|&index| u128::from(self.after.groups[index].figures.allocations));
+    /// Whether the groups of both sides in some pairs, each once, allocate equally often.
+    fn allocate_equally_often(&self, pairs: &[(usize, usize)]) -> bool {
+        let (before, after): (HashSet<usize>, HashSet<usize>) = pairs.iter().copied().unzip();
+        let before = before.iter().map(|&index| u128::from(self.before.groups[index].figures.allocations));
+        let after = after.iter().map(|&index| u128::from(self.after.groups[index].figures.allocations));
         before.sum::<u128>() == after.sum::<u128>()
     }
 }

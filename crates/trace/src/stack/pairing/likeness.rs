@@ -97,8 +97,7 @@ impl Pairing<'_> {
                     sites = Some(alike + does_the_same(before, after));
                 }
             }
-            if self.innermost_kept(&hunk.old_only).is_some() && self.innermost_kept(&hunk.new_only).is_some() {
-                // No change renames a function to one that is there already.
+            if self.exchanges_kept(&hunk) {
                 return None;
             }
             lost += hunk.old_only.iter().chain(&hunk.new_only).map(|token| self.weight(token)).sum::<f64>();
@@ -119,6 +118,19 @@ impl Pairing<'_> {
         };
         let total = 2.0 * matched + lost;
         (agree && total > 0.0).then(|| Score { ratio: 2.0 * matched / total, closeness })
+    }
+
+    /// Whether two groups run different functions at one place that both sides have.
+    pub(super) fn are_others(&self, before: usize, after: usize) -> bool {
+        let old = self.translated(&self.before.groups[before]);
+        let new = self.reduced(&self.after.groups[after]);
+        self.hunks(&old, &new).iter().any(|hunk| self.exchanges_kept(hunk))
+    }
+
+    /// Whether a function stands in the place of another one while both sides have both: no change renames a function to one that
+    /// is there already.
+    fn exchanges_kept(&self, hunk: &StackHunk) -> bool {
+        self.innermost_kept(&hunk.old_only).is_some() && self.innermost_kept(&hunk.new_only).is_some()
     }
 
     /// The innermost function that both sides know.

@@ -158,6 +158,20 @@ fn parts_of_a_stack_go_with_their_whole() {
     assert_eq!(paired(&before, &more).1, []);
 }
 
+#[test]
+fn functions_of_one_name_that_both_sides_have_are_no_parts() {
+    // `f` of the files 1 and 2 both call `x`; one allocated itself before, the other one does now.
+    let [one, other, inner, main] = [function(1, 'f'), function(2, 'f'), function(8, 'x'), function(9, 'm')];
+    let kept = [group_of("c", &[inner, one, main], 2), group_of("d", &[inner, other, main], 3)];
+    let before = [kept.as_slice(), &[group_of("a", &[one, main], 8)]].concat();
+    let after = [kept.as_slice(), &[group_of("b", &[other, main], 8)]].concat();
+    assert_eq!(paired(&before, &after), (vec![(0, 0), (1, 1)], vec![]));
+    // It is a whole of which one part went to a file that is new.
+    let part = group_of("b", &[function(3, 'f'), main], 5);
+    let after = [kept.as_slice(), &[group_of("b", &[other, main], 3), part, group_of("a", &[one, main], 3)]].concat();
+    assert_eq!(paired(&before, &after), (vec![(0, 0), (1, 1), (2, 4)], vec![(2, 3)]));
+}
+
 /// A file may have many devices: none may look at all functions again.
 #[test]
 fn a_device_adds_in_proportion_to_its_stacks() {
