@@ -6,6 +6,7 @@ use ptmem_compare::diff::{Diff, Side, Sides};
 use ptmem_trace::profile::{DeviceProfile, EndingKind, Profile, SupposedSizes, Unknown};
 
 use super::growth::{RAN_OUT, RAN_OUT_OF_ONE};
+use super::kind::NeededPart;
 use super::limited::lost_part;
 use super::parts::of_many;
 use super::{Check, LimitKind, Outcome, PassedBy, Thresholds};
@@ -40,7 +41,7 @@ enum Doubtful {
     GrowthBesideMended,
     /// Those whose outcome could change if a figure is wrong by this number of bytes.
     DecidedBy(u64),
-    /// Those that do not fail: a part of a run needs as much as it shows, and perhaps more.
+    /// Those that do not fail by a figure of which a part of a run needs as much as it shows, and perhaps more.
     NotExceeded,
 }
 
@@ -138,9 +139,9 @@ fn apply_lost_parts(input: JudgedInput<'_>, thresholds: &Thresholds, checks: &mu
     for check in checks.iter_mut().filter(|check| check.limit.is_absolute && check.outcome != Outcome::Inconclusive) {
         let mut devices = profile.devices.iter().filter(|device| check.is_about(Some(device.device)));
         if let Some(reason) = devices.find_map(|device| lost_part(profile, diff, device, check.kind())) {
-            // The recorded start or end may be too high or too low.
-            let is_least = !matches!(check.kind(), LimitKind::Metric(metric) if !metric.is_peak());
-            RunDoubt { reason, doubtful: if is_least { Doubtful::NotExceeded } else { Doubtful::All } }.apply(check);
+            // The recorded start may be too high or too low.
+            let is_of_start = check.kind().needs() == NeededPart::Start;
+            RunDoubt { reason, doubtful: if is_of_start { Doubtful::All } else { Doubtful::NotExceeded } }.apply(check);
         }
     }
 }
@@ -252,7 +253,8 @@ impl Doubtful {
             Self::DecidedBy(bytes) => check.is_decided_within(*bytes),
             // More may be needed than an improvement shows; and less is between a peak and a median that are higher.
             Self::NotExceeded => {
-                check.outcome != Outcome::Exceeded || check.is_improvement() || check.kind().is_of_ranks()
+                let is_least = check.kind().is_least_in_part() && !check.kind().is_of_ranks();
+                check.outcome != Outcome::Exceeded || check.is_improvement() || !is_least
             }
         }
     }
