@@ -60,7 +60,7 @@ impl Judge {
     pub(super) fn doubt(&mut self, check: &mut Check, errors: Sides<Option<u64>>) {
         let (Some(before), Some(after)) = (errors.before, errors.after) else {
             check.outcome = Outcome::Inconclusive;
-            check.reason = Some(format!("{} is not exact, and its error is not known", check.of.name()));
+            check.reason = Some(format!("{} is not exact, and its error is not known", check.subject()));
             return;
         };
         let error = i128::from(before) + i128::from(after);
@@ -72,7 +72,7 @@ impl Judge {
     /// Warns that a figure is not known well enough for a limit.
     pub(super) fn tell_within_error(&mut self, check: &Check, error: i128) -> String {
         let total = Size(u64::try_from(error).unwrap_or(u64::MAX));
-        let message = format!("{} is known to within {total}, which reaches across the limit", check.of.name());
+        let message = format!("{} is known to within {total}, which reaches across the limit", check.subject());
         self.diagnostics.push(Diagnostic::new(Code::WithinError, check.device, message.clone()));
         message
     }

@@ -251,7 +251,6 @@ impl Judge {
             check.compare(gated.figure(row), &gated.growth.limit);
             self.doubt(&mut check, errors.of_phase(row));
             let Check { outcome, reason, .. } = check;
-            let reason = reason.map(|reason| format!("{}: {reason}", row.title()));
             let reason = reason.or_else(|| gated.growth_inside());
             self.checks.push(match outcome {
                 Outcome::Pass => gated.phases_pass(reason),
