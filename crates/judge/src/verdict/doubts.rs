@@ -100,9 +100,12 @@ fn apply_not_repeatable(diff: &Diff, thresholds: &Thresholds, checks: &mut [Chec
     if !diff.is_not_repeatable() {
         return;
     }
-    for check in checks {
-        let mut of_many = of_many(check, diff, thresholds).into_iter().flatten();
-        if check.differs_by_more_than_allowed() || of_many.any(|gated| gated.differs_by_more_than_allowed()) {
+    let differ = checks.iter().map(|check| {
+        let mut parts = of_many(check, checks, diff, thresholds).into_iter().flatten();
+        check.differs_by_more_than_allowed() || parts.any(|parts| parts.differ_by_more_than_allowed())
+    });
+    for (differs, check) in differ.collect::<Vec<_>>().into_iter().zip(checks) {
+        if differs {
             let reason =
                 "both sides ran the same program, and differ by more than the limit allows: seed it, or allow more";
             RunDoubt { reason: reason.to_owned(), doubtful: Doubtful::Growth }.apply(check);
@@ -154,24 +157,20 @@ fn apply_supposed_sizes(diff: &Diff, thresholds: &Thresholds, checks: &mut [Chec
         return;
     }
     let supposed = SupposedSizes::of(&diff.profiles);
-    for check in checks {
-        let doubt = if let Some(mut of_many) = of_many(check, diff, thresholds) {
-            let unknown = of_many.find_map(|gated| gated.could_exceed_by(&supposed));
-            unknown.map(|unknown| (unknown, Doubtful::All))
-        } else {
+    let doubts = checks.iter().map(|check| match of_many(check, checks, diff, thresholds) {
+        Some(parts) => {
+            let unknown = parts.iter().find_map(|parts| parts.could_exceed_by(&supposed))?;
+            Some(RunDoubt::of_supposed(&unknown, Doubtful::All))
+        }
+        None => {
             let devices = diff.devices.iter().filter(|device| check.device.is_none() || check.is_about(device.id()));
             let rows = devices.flat_map(|device| &device.rows).filter(|row| check.may_concern(row));
-            let unknown = supposed.unknown(rows.map(|row| &row.supposed));
-            unknown.map(|unknown| (unknown.clone(), Doubtful::DecidedBy(unknown.bytes)))
-        };
-        if let Some((Unknown { bytes, first }, doubtful)) = doubt {
-            let reason = format!(
-                "{} of memory have sizes that simulated GPUs supposed, not the same on both sides, first in {first}: record both with \
-                 --compute all (compute = \"all\" in a gate)",
-                Size(bytes)
-            );
-            RunDoubt { reason, doubtful }.apply(check);
+            let unknown = supposed.unknown(rows.map(|row| &row.supposed))?;
+            Some(RunDoubt::of_supposed(&unknown, Doubtful::DecidedBy(unknown.bytes)))
         }
+    });
+    for (doubt, check) in doubts.collect::<Vec<_>>().into_iter().zip(checks) {
+        doubt.into_iter().for_each(|doubt| doubt.apply(check));
     }
 }
 
@@ -232,6 +231,16 @@ impl<'a> JudgedInput<'a> {
 }
 
 impl RunDoubt {
+    /// The doubt about memory of supposed sizes.
+    fn of_supposed(Unknown { bytes, first }: &Unknown, doubtful: Doubtful) -> Self {
+        let reason = format!(
+            "{} of memory have sizes that simulated GPUs supposed, not the same on both sides, first in {first}: record both with \
+             --compute all (compute = \"all\" in a gate)",
+            Size(*bytes)
+        );
+        Self { reason, doubtful }
+    }
+
     /// Makes a check inconclusive if it is doubtful. Memory that ran out did so.
     fn apply(&self, check: &mut Check) {
         if check.kind() != LimitKind::OutOfMemory && self.doubtful.concerns(check) {

@@ -250,7 +250,7 @@ impl Judge {
             let reason = format!("{} is not known on both sides", check.of.name());
             return self.cannot_tell(check, reason);
         };
-        self.doubt_or_accept(gated, &mut check, metric);
+        self.accept_or_doubt(gated, &mut check, metric);
         if gated.counts_beside_workspaces(metric) {
             match check.outcome {
                 Outcome::Pass => check = self.beside_workspaces(gated, metric, check),
@@ -265,10 +265,11 @@ impl Judge {
         self.add(check);
     }
 
-    pub(super) fn doubt_or_accept(&mut self, gated: &Gated<'_>, check: &mut Check, metric: Metric) {
-        self.doubt(check, gated.errors(metric, |device| metric.max_error(device)));
+    /// Accepts growth as far as it was agreed to, and doubts whether that covers what the figure may have grown by.
+    pub(super) fn accept_or_doubt(&mut self, gated: &Gated<'_>, check: &mut Check, metric: Metric) {
         if check.outcome == Outcome::Exceeded {
             gated.budget().accept_metric(check, metric, gated.device, has_rows_at_peak(gated.diff));
         }
+        self.doubt(check, gated.errors(metric, |device| metric.max_error(device)));
     }
 }

@@ -86,14 +86,12 @@ impl<'a> Gated<'a> {
         rows.filter(|row| row.peak.both().is_some())
     }
 
-    /// The check that passes where no phase exceeds the limit. It says whether one does that has a limit of its own.
-    fn phases_pass(&self, reason: Option<String>) -> Check {
+    /// The check that passes where no phase exceeds the limit. It says whether one does that has a limit or a check of its own.
+    fn phases_pass(&self, reason: Option<String>, has_checks: bool) -> Check {
         let mut check = Check { outcome: Outcome::Pass, reason, ..self.check() };
-        if self.phases_of_others().any(|row| self.excess(row) > Some(0)) {
-            let verb = if check.limit.is_two_sided { "changed" } else { "grew" };
+        if has_checks || self.phases_of_others().any(|row| self.excess(row) > Some(0)) {
             let reason = check.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-            let words = format!("no other outermost named phase {verb} by more than {}{reason}", self.growth.limit);
-            check.figures.words = Some(words);
+            check.figures.words = Some(check.no_other() + &reason);
         }
         check
     }
@@ -245,19 +243,19 @@ impl Judge {
                 }
             }
         }
-        // Where nothing exceeds the limit, the phase that comes nearest to it may be too near.
-        if let Some((_, row)) = nearest.filter(|_| self.checks.len() == checked) {
+        // Where no growth exceeds the limit that was not accepted, the phase that comes nearest to it may be too near.
+        if let Some((_, row)) = nearest.filter(|_| self.passes_since(checked)) {
             let mut check = gated.check_of_phase(row);
             check.compare(gated.figure(row), &gated.growth.limit);
             self.doubt(&mut check, errors.of_phase(row));
             let Check { outcome, reason, .. } = check;
             let reason = reason.or_else(|| gated.growth_inside());
             self.checks.push(match outcome {
-                Outcome::Pass => gated.phases_pass(reason),
+                Outcome::Pass => gated.phases_pass(reason, self.checks.len() > checked),
                 Outcome::Inconclusive | Outcome::Exceeded => Check { outcome, reason, ..gated.check() },
             });
         } else if self.checks.len() == checked && gated.phases_of_others().next().is_some() {
-            self.checks.push(gated.phases_pass(gated.growth_inside()));
+            self.checks.push(gated.phases_pass(gated.growth_inside(), false));
         }
     }
 
@@ -279,11 +277,11 @@ impl Judge {
         gated: &Gated<'_>,
         errors: &PhaseErrors,
     ) {
-        self.doubt(&mut check, errors.of_phase(row));
-        let mut remarks: Vec<String> = check.reason.take().into_iter().collect();
-        remarks.extend(gated.remarks(occurrences, row));
-        check.reason = Some(remarks.join("; ")).filter(|reason| !reason.is_empty());
         gated.budget().accept_named(&mut check, &row.name);
+        let remarks = if check.reason.is_none() { gated.remarks(occurrences, row) } else { Vec::new() };
+        self.doubt(&mut check, errors.of_phase(row));
+        let reasons: Vec<String> = check.reason.take().into_iter().chain(remarks).collect();
+        check.reason = Some(reasons.join("; ")).filter(|reason| !reason.is_empty());
         self.add(check);
     }
 

@@ -19,7 +19,7 @@ struct InexactChange {
 /// Rows that grew by more than a limit, and are not checked.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct UncheckedRows {
-    /// Some have limits of their own.
+    /// Some have limits or checks of their own.
     others: bool,
     /// Some changed by less than is checked.
     small: bool,
@@ -139,8 +139,9 @@ impl Judge {
         let mut rows = gated.device.rows.iter().filter(|row| row.kind.is_memory() && row.is_slack());
         let slack = rows.any(|row| gated.exceeds(row) && gated.is_large(row.delta()) && scope(row));
         let unchecked = UncheckedRows { slack, ..UncheckedRows::default() };
+        let checked = self.checks.len();
         self.growth_of_rows(gated, unchecked, |row| Some((gated.check_of_row(row)?, Some(row.delta()))));
-        self.doubt_rows(gated, |row| InexactChange {
+        self.doubt_rows(gated, checked, |row| InexactChange {
             change: row.held.map(|held| Some(held.bytes)),
             errors: row.held_errors,
         });
@@ -148,16 +149,18 @@ impl Judge {
 
     /// The most that stacks held at any moment: a check for each that exceeds the limit, or one that passes.
     pub(super) fn growth_of_highest(&mut self, gated: &Gated<'_>) {
+        let checked = self.checks.len();
         self.growth_of_rows(gated, UncheckedRows::default(), |row| {
             let check = gated.check_of_highest(row)?;
             let delta = check.figures.delta;
             Some((check, delta))
         });
-        self.doubt_rows(gated, |row| InexactChange { change: row.highest, errors: row.highest_errors });
+        self.doubt_rows(gated, checked, |row| InexactChange { change: row.highest, errors: row.highest_errors });
     }
 
-    /// Warns of the row whose change is known least, where it could be on the other side of the limit.
-    fn doubt_rows(&mut self, gated: &Gated<'_>, inexact: impl Fn(&Row) -> InexactChange) {
+    /// Warns of the row whose change is known least, where it could be on the other side of the limit. The first of its checks is
+    /// at `checked`.
+    fn doubt_rows(&mut self, gated: &Gated<'_>, checked: usize, inexact: impl Fn(&Row) -> InexactChange) {
         if have_same_unknown_sizes(gated.sides) {
             return;
         }
@@ -170,6 +173,10 @@ impl Judge {
             }
             let mut check = gated.check_named(row);
             let delta = check.compare(change, &gated.growth.limit)?;
+            if let Some(own) = self.checks[checked..].iter().find(|own| own.key() == Some(&*row.key)) {
+                check.limit.accepted = own.limit.accepted;
+                check.outcome = own.outcome;
+            }
             let is_large = gated.is_large(delta.abs().saturating_add(error));
             (is_large && check.crosses_within(error)).then_some((error, check))
         });
@@ -202,6 +209,7 @@ impl Judge {
                 self.add(check);
             }
         }
+        unchecked.others |= self.checks.len() > checked;
         self.or_pass(checked, gated.passed(unchecked), None);
     }
 

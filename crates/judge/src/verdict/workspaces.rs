@@ -98,7 +98,7 @@ impl Judge {
     ) -> Option<Check> {
         let grew = gated.grew_too_much(beside.map(|beside| figure(beside.own, metric)));
         let mut check = grew.then(|| gated.exceeding_beside_workspaces(metric, beside))?;
-        self.doubt_or_accept(gated, &mut check, metric);
+        self.accept_or_doubt(gated, &mut check, metric);
         Some(check)
     }
 }
