@@ -50,9 +50,9 @@ pub(super) fn of_many<'a>(
 }
 
 impl GrowthLimit {
-    /// Whether a check is one of this limit.
+    /// Whether a check is one of this limit. Several limits may be about the same.
     fn makes(&self, check: &Check) -> bool {
-        self.target == check.of && self.level == check.limit.level
+        self.target == check.of && self.level == check.limit.level && self.limit.to_string() == check.limit.text
     }
 }
 
