@@ -10,41 +10,46 @@ use crate::support::tool::{judged, ptmem, text, verdict};
 /// A block in a segment of its own, which goes with it. Alone in it, it may have filled it: its pool splits segments.
 #[derive(Clone, Copy)]
 struct Gone {
+    phase: &'static str,
     function: &'static str,
     size: u64,
     segment: u64,
     is_alone: bool,
 }
 
-fn within(name: &str, event: Value) -> Value {
-    event.with("user_metadata", name).with("frames", frames(name))
+fn within(phase: &str, function: &str, event: Value) -> Value {
+    event.with("user_metadata", phase).with("frames", frames(function))
 }
 
-/// A block of this size that comes and goes, in a phase named after its function.
-fn passing(function: &str, at: u64, size: u64) -> impl Iterator<Item = Value> {
+/// A block that comes and goes.
+fn passing(phase: &str, function: &str, at: u64, size: u64) -> impl Iterator<Item = Value> {
     let events = iter::once(event("alloc", at, size)).chain(free(at, size));
-    events.map(move |event| within(function, event))
+    events.map(move |event| within(phase, function, event))
+}
+
+/// Blocks that come and go one after the other, each in a phase named after its function, in a segment that stays.
+fn passed(blocks: &[(&str, u64)]) -> Vec<Value> {
+    blocks.iter().flat_map(|(function, size)| passing(function, function, A, *size)).collect()
 }
 
 impl Gone {
-    fn events(self) -> Vec<Value> {
-        let Self { function, size, segment, is_alone } = self;
-        let mut events = vec![event("segment_alloc", B, segment), within(function, event("alloc", B, size))];
+    /// Its events, around others.
+    fn events(self, during: Vec<Value>) -> Vec<Value> {
+        let Self { phase, function, size, segment, is_alone } = self;
+        let mut events = vec![event("segment_alloc", B, segment), within(phase, function, event("alloc", B, size))];
         if !is_alone {
-            events.extend(passing(function, B + size, MIB));
+            events.extend(passing(phase, function, B + size, MIB));
         }
-        events.extend(free(B, size).map(|event| within(function, event)));
+        events.extend(during);
+        events.extend(free(B, size).map(|event| within(phase, function, event)));
         events.push(event("segment_free", B, segment));
         events
     }
 }
 
-/// What [`Gone`] leaves beside a segment that stays, in which other functions hold blocks of these sizes one after the other.
-fn write(folder: &Path, name: &str, passed: &[(&str, u64)], gone: Gone) {
+fn write(folder: &Path, name: &str, events: Vec<Value>) {
     let room = 200 * MIB;
-    let mut events = vec![event("segment_alloc", A, room)];
-    events.extend(passed.iter().flat_map(|(function, size)| passing(function, A, *size)));
-    events.extend(gone.events());
+    let events = [vec![event("segment_alloc", A, room)], events].concat();
     let settings =
         Value::dict([("PYTORCH_CUDA_ALLOC_CONF", "".into()), ("graph_capture_record_stream_reuse", false.into())]);
     let value = snapshot(vec![segment(A, &[(room, false)])], events).with("allocator_settings", settings);
@@ -66,9 +71,11 @@ fn diff(folder: &Path, limit: &str, options: &[&str]) -> String {
 fn accepted_growth_of_one_phase_does_not_hide_the_bound_of_another() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let serve = |is_alone: bool| Gone { function: "serve", size: 3 * MIB, segment: 20 * MIB, is_alone };
-    write(folder, "before.pkl", &[("load", 100 * MIB), ("eval", 10 * MIB)], serve(false));
-    write(folder, "after.pkl", &[("load", 100 * MIB), ("eval", 20 * MIB)], serve(true));
+    for (name, eval, is_alone) in [("before.pkl", 10 * MIB, false), ("after.pkl", 20 * MIB, true)] {
+        let serve = Gone { phase: "serve", function: "f", size: 3 * MIB, segment: 20 * MIB, is_alone };
+        let others = passed(&[("load", 100 * MIB), ("eval", eval)]);
+        write(folder, name, [others, serve.events(Vec::new())].concat());
+    }
     accept(folder, "metric = \"phase:eval\"", "20MiB");
     assert_reads!(diff(folder, "phase=2MiB", &["--strict"]) => str!["3: INCONCLUSIVE a warning makes the result untrustworthy (within-error)"]);
     assert_reads!(diff(folder, "phase=2MiB", &[]) => str!["0: PASS phase eval grew 10.00 MiB (+100.0 %), allowed 2.00 MiB (8.00 MiB accepted until 9999-12-31: x)"]);
@@ -83,9 +90,10 @@ fn accepted_growth_of_one_phase_does_not_hide_the_bound_of_another() {
 fn accepted_growth_covers_no_more_than_was_agreed_to() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let peak = |size: u64, segment: u64, is_alone: bool| Gone { function: "f", size, segment, is_alone };
-    write(folder, "before.pkl", &[], peak(29 * MIB, 60 * MIB, false));
-    write(folder, "after.pkl", &[], peak(38 * MIB, 43 * MIB, true));
+    for (name, size, segment, is_alone) in [("before.pkl", 29, 60, false), ("after.pkl", 38, 43, true)] {
+        let gone = Gone { phase: "p", function: "f", size: size * MIB, segment: segment * MIB, is_alone };
+        write(folder, name, gone.events(Vec::new()));
+    }
     accept(folder, "metric = \"peak\"", "8MiB");
     assert_reads!(diff(folder, "peak=1MiB", &[]) => str!["0: PASS peak grew 8.00 MiB (+26.7 %), allowed 1.00 MiB, accepted"]);
     assert_reads!(diff(folder, "peak=1MiB", &["--strict"]) => str!["3: INCONCLUSIVE a warning makes the result untrustworthy (within-error)"]);
@@ -95,4 +103,69 @@ fn accepted_growth_covers_no_more_than_was_agreed_to() {
     assert_reads!(diff(folder, "stack-highest=1MiB", &["--strict"]) => str!["3: INCONCLUSIVE a warning makes the result untrustworthy (within-error)"]);
     accept(folder, "pattern = \"f*\"", "13MiB");
     assert_reads!(diff(folder, "stack-highest=1MiB", &["--strict"]) => str!["0: PASS the most held by stack f (train.py:7) grew 8.00 MiB (+26.7 %), allowed 1.00 MiB, accepted, but peak grew 8.00 MiB (+26.7 %)"]);
+}
+
+/// A block of a function that is alone in its segment, after 100 MiB of another one.
+fn alone(function: &'static str, size: u64, segment: u64) -> Vec<Value> {
+    let gone = Gone { phase: "serve", function, size: size * MIB, segment: segment * MIB, is_alone: true };
+    [passed(&[("load", 100 * MIB)]), gone.events(Vec::new())].concat()
+}
+
+/// Whether a change stays within a limit for certain.
+fn passes(before: &[Value], after: &[Value], limit: &str, options: &[&str]) -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "before.pkl", before.to_vec());
+    write(folder.path(), "after.pkl", after.to_vec());
+    let line = diff(folder.path(), limit, &[options, &["--strict"]].concat());
+    assert!(line.starts_with("0: ") || line.contains("(within-error)"), "{line}");
+    line.starts_with("0: ")
+}
+
+/// Equal bounds of other blocks do not cancel, whenever these are held.
+#[test]
+fn bounds_of_the_same_blocks_cancel() {
+    let small = alone("f", 3, 20);
+    for limit in ["phase:serve=3MiB", "phase=3MiB", "stack-highest=3MiB", "fragmentation=1MiB", "active=1MiB"] {
+        assert!(passes(&small, &small, limit, &[]), "{limit}");
+    }
+    for other in [alone("g", 3, 20), alone("f", 5, 22), alone("g", 5, 22)] {
+        for limit in ["phase:serve=3MiB", "phase=3MiB", "fragmentation=1MiB"] {
+            assert!(!passes(&small, &other, limit, &[]), "{limit}");
+        }
+        assert!(passes(&small, &other, "peak=0", &[]), "the peak is elsewhere");
+    }
+    assert!(!passes(&small, &alone("f", 5, 22), "stack-highest=3MiB", &[]));
+    // The bound is 7 MiB: with all of its segment, the block would exceed the peak.
+    let large = alone("f", 90, 107);
+    assert!(passes(&large, &large, "peak=1MiB", &[]));
+    assert!(!passes(&large, &alone("g", 88, 107), "peak=1MiB", &[]));
+}
+
+/// What else changes does not make a block another one.
+#[test]
+fn bounds_of_blocks_held_at_the_peak_cancel_beside_growth() {
+    let around = |size: u64, function: &'static str| {
+        let gone = Gone { phase: "serve", function, size: 3 * MIB, segment: 20 * MIB, is_alone: true };
+        gone.events(passed(&[("load", size * MIB)]))
+    };
+    let before = around(100, "f");
+    for limit in ["peak=1MiB", "active=1MiB", "stack=1MiB", "stack-highest=1MiB", "phase:load=1MiB", "phase=1MiB"] {
+        assert!(passes(&before, &around(101, "f"), limit, &[]), "{limit}");
+    }
+    for limit in ["peak=1MiB", "active=1MiB", "phase:load=1MiB", "phase=1MiB"] {
+        assert!(!passes(&before, &around(100, "g"), limit, &[]), "{limit}");
+    }
+}
+
+#[test]
+fn a_block_held_at_the_moment_on_one_side_bounds_its_stack() {
+    let block = Gone { phase: "serve", function: "f", size: 3 * MIB, segment: 20 * MIB, is_alone: true };
+    let [load, other] = [passed(&[("load", 100 * MIB)]), passed(&[("other", 30 * MIB)])];
+    let block = block.events(Vec::new());
+    let first = [load.clone(), block.clone(), other.clone()].concat();
+    let last = [load, other, block].concat();
+    let at = ["--at", "event:5"];
+    assert!(passes(&first, &first, "stack:f*=4MiB", &at));
+    assert!(!passes(&last, &first, "stack:f*=4MiB", &at));
+    assert!(passes(&last, &first, "stack:f*=20MiB", &at));
 }

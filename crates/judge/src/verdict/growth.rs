@@ -72,7 +72,7 @@ impl<'a> Gated<'a> {
 
     /// The errors of a figure, which cancel where the same blocks of both sides make them.
     pub(super) fn errors(&self, metric: Metric, of: impl Fn(&DeviceProfile) -> Option<u64>) -> Sides<Option<u64>> {
-        if metric.has_same_bound(self.sides) {
+        if metric.has_same_bound(self.sides, &self.diff.profiles) {
             return Sides { before: Some(0), after: Some(0) };
         }
         self.sides.map(|device| of(device))

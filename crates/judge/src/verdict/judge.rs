@@ -75,15 +75,15 @@ impl Judge {
         let error = i128::from(before) + i128::from(after);
         if check.crosses_within(error) {
             let accepted = check.reason.take().map(|reason| format!("{reason}; ")).unwrap_or_default();
-            check.reason = Some(accepted + &self.tell_within_error(check, error));
+            check.reason = Some(accepted + &self.tell_within_error(check, &check.subject(), error));
         }
     }
 
-    /// Warns that a figure is not known well enough for a limit.
-    pub(super) fn tell_within_error(&mut self, check: &Check, error: i128) -> String {
+    /// Warns that a figure of this name is not known well enough for a limit.
+    pub(super) fn tell_within_error(&mut self, check: &Check, name: &str, error: i128) -> String {
         let total = Size(u64::try_from(error).unwrap_or(u64::MAX));
         let limit = if check.limit.accepted > 0 { "what is accepted" } else { "the limit" };
-        let message = format!("{} is known to within {total}, which reaches across {limit}", check.subject());
+        let message = format!("{name} is known to within {total}, which reaches across {limit}");
         self.diagnostics.push(Diagnostic::new(Code::WithinError, check.device, message.clone()));
         message
     }

@@ -8,11 +8,12 @@ use ptmem_base::text::{shorten, thousands};
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{Change, Diff, PhaseRow, Side, Sides};
 use ptmem_trace::phase::PhaseSource;
-use ptmem_trace::profile::{MOST_PHASES, Metric};
+use ptmem_trace::profile::MOST_PHASES;
 use ptmem_trace::stack::Pass;
 
 use super::growth::{Gated, RAN_OUT};
 use super::judge::Judge;
+use super::phase_errors::PhaseErrors;
 use super::{Check, CheckedRow, GrowthLimit, Level, LimitKind, Outcome, Target, Thresholds};
 
 impl<'a> Gated<'a> {
@@ -56,7 +57,7 @@ impl<'a> Gated<'a> {
     }
 
     /// The bytes by which a phase is beyond its limit, negative where it is not.
-    fn excess(&self, row: &PhaseRow) -> Option<i128> {
+    pub(super) fn excess(&self, row: &PhaseRow) -> Option<i128> {
         let figure = self.figure(row);
         Some(self.growth.limit.excess(figure.before?, figure.gained()?))
     }
@@ -136,44 +137,6 @@ impl<'a> Gated<'a> {
             remarks.push("not recorded from its beginning to its end".to_owned());
         }
         remarks
-    }
-}
-
-/// How far the figures of phases may be from the truth.
-struct PhaseErrors {
-    /// Those of the device.
-    of_device: Sides<Option<u64>>,
-    /// True if they are those of phases as well.
-    are_of_all: bool,
-    /// True if equal ones on both sides are of the same blocks.
-    cancel: bool,
-}
-
-impl PhaseErrors {
-    fn of(gated: &Gated<'_>) -> Self {
-        if gated.growth.target.kind == LimitKind::ReservedInPhases {
-            let of_device = gated.errors(Metric::Reserved, |device| device.figures.reserved.max_error());
-            return Self { of_device, are_of_all: true, cancel: false };
-        }
-        let of_device = gated.sides.map(|device| device.figures.allocated.max_error());
-        Self { of_device, are_of_all: false, cancel: Metric::Peak.has_same_bound(gated.sides) }
-    }
-
-    /// Those of a phase: of the device, or as far as the blocks that it holds may be.
-    fn of_phase(&self, row: &PhaseRow) -> Sides<Option<u64>> {
-        if self.are_of_all {
-            return self.of_device;
-        }
-        if self.cancel && row.errors.before == row.errors.after {
-            return Sides { before: Some(0), after: Some(0) };
-        }
-        self.of_device.zip(row.errors).map(|(device, error)| device.map(|device| device.max(*error)))
-    }
-
-    /// The bytes by which a phase may be beyond its limit.
-    fn possible_excess(&self, gated: &Gated<'_>, row: &PhaseRow) -> Option<i128> {
-        let errors = self.of_phase(row).both()?;
-        gated.excess(row)?.checked_add(i128::from(errors.before) + i128::from(errors.after))
     }
 }
 
@@ -275,7 +238,7 @@ impl Judge {
         occurrences: &[&PhaseRow],
         row: &PhaseRow,
         gated: &Gated<'_>,
-        errors: &PhaseErrors,
+        errors: &PhaseErrors<'_>,
     ) {
         gated.budget().accept_named(&mut check, &row.name);
         let remarks = if check.reason.is_none() { gated.remarks(occurrences, row) } else { Vec::new() };

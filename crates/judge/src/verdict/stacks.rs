@@ -3,7 +3,7 @@
 use ptmem_base::pattern::Selector;
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{Change, Diff, Row, RowKind, Sides};
-use ptmem_trace::profile::{Bucket, have_same_unknown_sizes};
+use ptmem_trace::profile::Bucket;
 
 use super::growth::{Gated, HOW_TO_NAME, has_rows_at_peak, labels};
 use super::judge::Judge;
@@ -161,9 +161,6 @@ impl Judge {
     /// Warns of the row whose change is known least, where it could be on the other side of the limit. The first of its checks is
     /// at `checked`.
     fn doubt_rows(&mut self, gated: &Gated<'_>, checked: usize, inexact: impl Fn(&Row) -> InexactChange) {
-        if have_same_unknown_sizes(gated.sides) {
-            return;
-        }
         let scope = gated.scope();
         let doubtful = gated.device.rows.iter().filter_map(|row| {
             let InexactChange { change, errors } = inexact(row);
@@ -183,7 +180,7 @@ impl Judge {
         // From the back: of equal ones `max_by_key` takes the last.
         let doubtful: Vec<(i128, Check)> = doubtful.collect();
         if let Some((error, check)) = doubtful.into_iter().rev().max_by_key(|(error, _)| *error) {
-            self.tell_within_error(&check, error);
+            self.tell_within_error(&check, &check.subject(), error);
         }
     }
 
