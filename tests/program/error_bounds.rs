@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{fs, iter};
 
-use crate::support::history::{A, B, MIB, event, frames, free, segment, snapshot};
+use crate::support::history::{A, B, MIB, event, frame, frames, free, segment, snapshot};
 use crate::support::pickle::{self, Value};
 use crate::support::tool::{judged, ptmem, text, verdict};
 
@@ -168,4 +168,26 @@ fn a_block_held_at_the_moment_on_one_side_bounds_its_stack() {
     assert!(passes(&first, &first, "stack:f*=4MiB", &at));
     assert!(!passes(&last, &first, "stack:f*=4MiB", &at));
     assert!(passes(&last, &first, "stack:f*=20MiB", &at));
+}
+
+/// The peak of the whole is that of the workspace, and certain.
+#[test]
+fn figures_beside_workspaces_have_the_bounds_of_their_own_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("ptmem.toml"), "beside-workspaces = true\n").unwrap();
+    let [workspace, asks, frees] = ["alloc", "free_requested", "free_completed"]
+        .map(|action| event(action, A, 100 * MIB).with("frames", vec![frame("at::cuda::getNewWorkspace()", "??", 0)]));
+    for (name, size, is_alone) in [("before.pkl", 3 * MIB, false), ("after.pkl", 5 * MIB, true)] {
+        let gone = Gone { phase: "p", function: "f", size, segment: 20 * MIB, is_alone };
+        let workspace = vec![workspace.clone(), asks.clone(), frees.clone()];
+        write(folder, name, [workspace, gone.events(Vec::new())].concat());
+    }
+    assert_reads!(diff(folder, "peak=2MiB", &[]) => str!["0: PASS peak did not change, allowed 2.00 MiB (peak beside cuBLAS workspaces is known to within 15.00 MiB, which reaches across the limit)"]);
+    assert_reads!(diff(folder, "peak=2MiB", &["--strict"]) => str!["3: INCONCLUSIVE a warning makes the result untrustworthy (within-error)"]);
+    assert_reads!(diff(folder, "peak=512KiB", &[]) => str!["1: FAIL peak beside cuBLAS workspaces (100.00 MiB) grew 1.00 MiB (+25.0 %), allowed 512.00 KiB"]);
+    assert_reads!(diff(folder, "peak=17MiB", &["--strict"]) => str!["0: PASS peak did not change, allowed 17.00 MiB"]);
+    assert_reads!(diff(folder, "end=0", &["--strict"]) => str!["0: PASS end did not change, allowed 0 B"]);
+    fs::copy(folder.join("after.pkl"), folder.join("before.pkl")).unwrap();
+    assert_reads!(diff(folder, "peak=2MiB", &["--strict"]) => str!["0: PASS peak did not change, allowed 2.00 MiB"]);
 }

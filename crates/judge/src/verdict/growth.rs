@@ -78,6 +78,13 @@ impl<'a> Gated<'a> {
         self.sides.map(|device| of(device))
     }
 
+    /// Accepts the growth of a figure beyond its limit as far as it was agreed to.
+    pub(super) fn accept(&self, check: &mut Check, metric: Metric) {
+        if check.outcome == Outcome::Exceeded {
+            self.budget().accept_metric(check, metric, self.device, has_rows_at_peak(self.diff));
+        }
+    }
+
     /// The check that represents all others if the recordings cannot show the limited figure, or no longer fail.
     fn obstacle(&self) -> Option<Check> {
         if let Some(reason) = self.no_history() {
@@ -250,7 +257,9 @@ impl Judge {
             let reason = format!("{} is not known on both sides", check.of.name());
             return self.cannot_tell(check, reason);
         };
-        self.accept_or_doubt(gated, &mut check, metric);
+        let errors = gated.errors(metric, |device| metric.max_error(device));
+        gated.accept(&mut check, metric);
+        self.doubt(&mut check, errors);
         if gated.counts_beside_workspaces(metric) {
             match check.outcome {
                 Outcome::Pass => check = self.beside_workspaces(gated, metric, check),
@@ -263,13 +272,5 @@ impl Judge {
             check.reason = gated.hidden_growth(metric, delta).or_else(|| gated.slack(metric));
         }
         self.add(check);
-    }
-
-    /// Accepts growth as far as it was agreed to, and doubts whether that covers what the figure may have grown by.
-    pub(super) fn accept_or_doubt(&mut self, gated: &Gated<'_>, check: &mut Check, metric: Metric) {
-        if check.outcome == Outcome::Exceeded {
-            gated.budget().accept_metric(check, metric, gated.device, has_rows_at_peak(gated.diff));
-        }
-        self.doubt(check, gated.errors(metric, |device| metric.max_error(device)));
     }
 }

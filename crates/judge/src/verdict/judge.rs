@@ -66,16 +66,21 @@ impl Judge {
 
     /// Warns where the bounds of inexact figures reach across the limit; where a bound is not known, nothing is.
     pub(super) fn doubt(&mut self, check: &mut Check, errors: Sides<Option<u64>>) {
+        self.doubt_by_name(check, &check.subject(), errors);
+    }
+
+    /// The same for a figure of this name.
+    pub(super) fn doubt_by_name(&mut self, check: &mut Check, name: &str, errors: Sides<Option<u64>>) {
         let (Some(before), Some(after)) = (errors.before, errors.after) else {
             check.outcome = Outcome::Inconclusive;
             check.excuse = None;
-            check.reason = Some(format!("{} is not exact, and its error is not known", check.subject()));
+            check.reason = Some(format!("{name} is not exact, and its error is not known"));
             return;
         };
         let error = i128::from(before) + i128::from(after);
         if check.crosses_within(error) {
             let accepted = check.reason.take().map(|reason| format!("{reason}; ")).unwrap_or_default();
-            check.reason = Some(accepted + &self.tell_within_error(check, &check.subject(), error));
+            check.reason = Some(accepted + &self.tell_within_error(check, name, error));
         }
     }
 

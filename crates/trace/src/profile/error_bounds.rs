@@ -19,9 +19,20 @@ enum Inexact {
 }
 
 impl DeviceProfile {
-    /// How blocks count in one of the counters. `code` is of their stacks.
-    pub(super) fn counted(&self, measure: Measure, code: &SnapshotCode<'_>) -> CountedBlocks {
-        self.counted_as(Inexact::BySizes, measure, code)
+    /// How allocated blocks count in groups of classes. `code` is of their stacks.
+    fn counted_in(&self, groups: &[u32], count: usize, code: &SnapshotCode<'_>) -> CountedBlocks {
+        let mut counted = self.counted_as(Inexact::BySizes, Measure::Allocated, code);
+        counted.groups = count;
+        counted.of_class.iter_mut().zip(groups).for_each(|(block, group)| block.group = *group);
+        counted
+    }
+
+    /// How far the most bytes of groups of classes may be from the truth, because the sizes of blocks are not certain.
+    pub(super) fn bounds_of_groups(&self, groups: &[u32], count: usize, code: &SnapshotCode<'_>) -> Vec<ErrorBound> {
+        if !self.trace.is_uncertain() {
+            return vec![ErrorBound::default(); count];
+        }
+        self.trace.bounds_of_highest(&self.counted_in(groups, count, code))
     }
 
     fn counted_as(&self, inexact: Inexact, measure: Measure, code: &SnapshotCode<'_>) -> CountedBlocks {
@@ -50,9 +61,7 @@ impl DeviceProfile {
         if !self.trace.is_uncertain() {
             return;
         }
-        let mut counted = self.counted(Measure::Allocated, code);
-        counted.groups = totals.len();
-        counted.of_class.iter_mut().zip(&*of_class).for_each(|(block, group)| block.group = *group);
+        let counted = self.counted_in(of_class, totals.len(), code);
         for (total, bound) in totals.iter_mut().zip(self.trace.bounds_of_highest(&counted)) {
             total.highest_bound = bound;
             total.at_bound.blocks = Some(0);
