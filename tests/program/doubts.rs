@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 
-use crate::support::history::{A, MIB, event, free, oom, segment, snapshot};
+use crate::support::history::{A, B, MIB, event, free, oom, segment, snapshot};
 use crate::support::pickle::{self, Value};
 use crate::support::tool::{judged, ptmem, verdict};
 
@@ -129,4 +129,55 @@ fn absolute_limits_on_peaks_are_inconclusive_where_memory_ran_out() {
     assert_reads!(with(&["--device-memory", "80GiB", "--min-headroom", "1GiB"]) => str!["3: INCONCLUSIVE headroom: memory ran out: the peak is the limit of the device, not the need of the program"]);
     assert_reads!(with(&["--max", "end=1GiB"]) => str!["0: PASS end is 4.00 MiB, allowed 1.00 GiB"]);
     assert_reads!(with(&["--max", "stack=1MiB"]) => str!["1: FAIL stack main (train.py:7) is 10.00 MiB, allowed 1.00 MiB"]);
+}
+
+/// A recording that holds 4 MiB for good, and 40 MiB more until its end, or until it fails.
+fn ending(fails: bool) -> Value {
+    let activations = 40 * MIB;
+    let mut events = vec![event("segment_alloc", A, 100 * MIB), event("alloc", A, 4 * MIB)];
+    events.push(event("alloc", A + 4 * MIB, activations));
+    events.extend(free(A + 4 * MIB, activations).into_iter().filter(|_| !fails));
+    let blocks = segment(A, &[(4 * MIB, true), (activations, fails), (56 * MIB, false)]);
+    let kind = if fails { "exception" } else { "whole" };
+    let facts = json!({"format": 1, "ending": {"kind": kind, "message": "ValueError: a bad batch"}});
+    snapshot(vec![blocks], events).with("ptmem", facts)
+}
+
+/// What is held at an exception is not what the end of a run holds.
+#[test]
+fn the_end_of_a_run_that_failed_is_not_known() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "whole.pkl", &ending(false));
+    write(folder.path(), "failed.pkl", &ending(true));
+    let growth = ["diff", "whole.pkl", "failed.pkl", "--max-growth", "end=5%"];
+    assert_reads!(judge(&folder, &growth) => str!["3: INCONCLUSIVE end: the after is not a whole run: the program failed: ValueError: a bad batch"]);
+    assert_reads!(judge(&folder, &["check", "failed.pkl", "--max", "end=20MiB"]) => str!["3: INCONCLUSIVE end: the snapshot is not of a whole run: the program failed: ValueError: a bad batch"]);
+    assert_reads!(judge(&folder, &["check", "failed.pkl", "--max", "peak=20MiB"]) => str!["1: FAIL peak is 44.00 MiB, allowed 20.00 MiB"]);
+    assert_reads!(judge(&folder, &["check", "failed.pkl", "--max", "baseline=0"]) => str!["3: INCONCLUSIVE baseline: the snapshot is not of a whole run: the program failed: ValueError: a bad batch"]);
+}
+
+/// All that was reserved first was used; it is given back, and of less that is reserved then, a part is not.
+fn reserving_again() -> [Vec<Value>; 2] {
+    let mut first = vec![event("segment_alloc", A, 200 * MIB), event("alloc", A, 200 * MIB)];
+    first.extend(free(A, 200 * MIB));
+    first.push(event("segment_free", A, 200 * MIB));
+    let mut second = vec![event("segment_alloc", B, 100 * MIB), event("alloc", B, 40 * MIB)];
+    second.extend(free(B, 40 * MIB));
+    [first, second]
+}
+
+#[test]
+fn a_ring_that_ran_over_knows_neither_the_start_nor_what_was_unused_at_the_peak() {
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second] = reserving_again();
+    let held = || vec![segment(B, &[(100 * MIB, false)])];
+    write(folder.path(), "whole.pkl", &snapshot(held(), [first, second.clone()].concat()));
+    let cut = snapshot(held(), second).with("trace_alloc_overflowed", Value::List(vec![true.into()]));
+    write(folder.path(), "cut.pkl", &cut);
+    let check = |name: &str, limit: &str| judge(&folder, &["check", name, "--max", limit]);
+    assert_reads!(check("whole.pkl", "fragmentation=30MiB") => str!["0: PASS fragmentation is 0 B, allowed 30.00 MiB"]);
+    assert_reads!(check("cut.pkl", "fragmentation=30MiB") => str!["3: INCONCLUSIVE fragmentation: the ring buffer was full: the oldest events are missing, and the peak may be among them"]);
+    assert_reads!(check("cut.pkl", "reserved=30MiB") => str!["1: FAIL reserved is 100.00 MiB, allowed 30.00 MiB"]);
+    assert_reads!(check("cut.pkl", "baseline=30MiB") => str!["3: INCONCLUSIVE baseline: the ring buffer was full: the oldest events are missing, and what was held before them is not known"]);
+    assert_reads!(check("cut.pkl", "end=30MiB") => str!["0: PASS end is 0 B, allowed 30.00 MiB"]);
 }

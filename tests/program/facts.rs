@@ -396,6 +396,28 @@ fn rows_without_memory_of_supposed_sizes_decide_their_limits() {
 }
 
 #[test]
+fn accepted_growth_of_one_stack_leaves_others_to_be_decided() {
+    let folder = tempfile::tempdir().unwrap();
+    let accepting = |subject: &str, bytes: &str, after: &Value, limit: &str| {
+        let entry = format!("[[accept]]\n{subject}\nbytes = \"{bytes}\"\nreason = \"x\"\nexpires = 9999-12-31\n");
+        fs::write(folder.path().join("ptmem.toml"), entry).unwrap();
+        write(folder.path(), "before.pkl", &supposing(5 * MIB, 500, 5 * MIB));
+        write(folder.path(), "after.pkl", after);
+        verdict(&ptmem(folder.path(), &["diff", "before.pkl", "after.pkl", "--max-growth", limit])).0
+    };
+    let after = supposing(10 * MIB, 1000, 20 * MIB);
+    for limit in ["stack=200%", "stack-highest=200%"] {
+        assert_eq!(accepting("pattern = \"layer*\"", "20MiB", &after, limit), 3, "{limit}");
+        // Memory of supposed sizes cannot exceed it.
+        assert_eq!(accepting("pattern = \"layer*\"", "20MiB", &supposing(6 * MIB, 500, 21 * MIB), limit), 0, "{limit}");
+    }
+    // The peak grew by 20 MiB, 15 MiB of which follow from supposed sizes.
+    for (bytes, code) in [("20MiB", 3), ("33MiB", 3), ("34MiB", 0)] {
+        assert_eq!(accepting("metric = \"peak\"", bytes, &after, "peak=1MiB"), code, "{bytes}");
+    }
+}
+
+#[test]
 fn a_second_recording_is_held_against_the_first() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "a.pkl", &train(Tensors { batch: 4 * MIB, loss: MIB, sum: MIB, sums: "add" }));

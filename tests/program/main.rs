@@ -23,6 +23,7 @@ mod cycles;
 mod diagnostics;
 mod doctor;
 mod doubts;
+mod error_bounds;
 mod explanations;
 mod facts;
 mod fit;

@@ -74,6 +74,11 @@ fn limits_on_parts_are_inconclusive_whichever_side_is_larger() {
         assert_eq!(compared([many, few], same(), &["--max-growth", limit]).0, 0, "{limit}");
     }
     assert_eq!(compared([many, few], same(), &["--max-growth", "stack=0", "--min-delta", "20MiB"]).0, 0);
+    // Of two limits on all stacks, each is judged by its own.
+    for limits in [["stack=1GiB", "stack=5%"], ["stack=5%", "stack=1GiB"]] {
+        let options = ["--max-growth", limits[0], "--max-growth", limits[1]];
+        assert_eq!(compared([many, few], same(), &options).0, 3, "{limits:?}");
+    }
 }
 
 #[test]

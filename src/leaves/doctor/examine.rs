@@ -354,7 +354,7 @@ fn figures(profile: &Profile, device: &DeviceProfile) -> Examined {
     if contradiction(profile).is_some() {
         return weak("events contradict each other, so figures are estimates", RECORD_ONCE);
     }
-    let elsewhere = device.stacks.iter().filter_map(|stack| stack.highest).map(|highest| highest.error).max();
+    let elsewhere = device.stacks.iter().map(|stack| stack.highest_bound.bytes).max();
     match figures.allocated.max_error() {
         _ if figures.allocated.is_least => weak("lower bounds", FROM_THE_START),
         Some(0) if elsewhere > Some(0) => {

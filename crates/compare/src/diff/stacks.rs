@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use ptmem_base::sides::Side;
 use ptmem_snapshot::snapshot::StackId;
-use ptmem_trace::profile::{GroupMember, Held, StackTotal, lines_of};
+use ptmem_trace::profile::{ErrorBound, GroupMember, Held, StackTotal, lines_of};
 use ptmem_trace::replay::Position;
 use ptmem_trace::stack::{
     ComparedFunctions, GroupBy, GroupFigures, Grouper, InOrder, Key, Label, Paired, SnapshotCode, StackGroup, pair,
@@ -174,8 +174,8 @@ fn row(
         requested,
         held,
         highest,
-        held_errors: totals.map(|total| total.map_or(0, |total| total.at_error)),
-        highest_errors: totals.map(|total| total.and_then(|total| total.highest).map_or(0, |highest| highest.error)),
+        held_errors: errors(totals.map(|total| total.map(|total| total.at_bound).unwrap_or_default())),
+        highest_errors: errors(totals.map(|total| total.map(|total| total.highest_bound).unwrap_or_default())),
         supposed: totals.map(|total| total.map(|total| total.supposed.clone()).unwrap_or_default()),
         stack,
         is_resized,
@@ -184,6 +184,11 @@ fn row(
         shapes: shapes(totals),
         ..Row::default()
     })
+}
+
+/// How far figures may be from the truth, for their difference: bounds that the same blocks make cancel.
+fn errors(bounds: Sides<ErrorBound>) -> Sides<u64> {
+    if ErrorBound::is_shared(bounds) { Sides::default() } else { bounds.map(|bound| bound.bytes) }
 }
 
 /// The exact stacks of a row, paired across the change by their order.

@@ -198,6 +198,9 @@ impl<'a> Budget<'a> {
         let mut said = Vec::new();
         for (i, (accepted, &offer)) in self.accepted.iter().zip(offers).enumerate() {
             let Accepted { reason, expires, .. } = accepted;
+            if *expires >= self.today {
+                check.limit.accepted += u128::from(offer);
+            }
             if offer == 0 || excess == 0 {
                 continue;
             }

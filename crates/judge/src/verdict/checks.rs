@@ -120,6 +120,8 @@ pub struct CheckedLimit {
     pub text: String,
     /// Bytes that may be gained, or held for an absolute limit.
     pub allowed: Option<u128>,
+    /// Bytes beyond these that may be accepted.
+    pub accepted: u128,
     /// Whether exceeding it fails or warns.
     pub level: Level,
     /// Whether it is absolute.
@@ -215,10 +217,15 @@ impl Check {
         !self.is_of_stacks() || self.row.as_ref().is_none_or(|own| own.key.as_ref().is_none_or(|key| *key == row.key))
     }
 
+    /// The most bytes with which it passes: those that the limit allows, and those that are accepted.
+    fn most(&self) -> Option<i128> {
+        let most = self.limit.allowed?.saturating_add(self.limit.accepted);
+        Some(i128::try_from(most).unwrap_or(i128::MAX))
+    }
+
     /// Whether a change that is known only to within an error is on both sides of the limit.
     pub(super) fn is_decided_within(&self, error: u64) -> bool {
-        let (Some(change), Some(allowed)) = (self.measured(), self.limit.allowed) else { return false };
-        let allowed = i128::try_from(allowed).unwrap_or(i128::MAX);
+        let (Some(change), Some(allowed)) = (self.measured(), self.most()) else { return false };
         !self.limit.is_absolute
             && change != 0
             && (change - i128::from(error) <= allowed)
@@ -227,8 +234,7 @@ impl Check {
 
     /// Whether its outcome could be another if its figures are off by an error.
     pub(super) fn crosses_within(&self, error: i128) -> bool {
-        let allowed = self.limit.allowed.and_then(|allowed| i128::try_from(allowed).ok());
-        let (Some(measured), Some(allowed)) = (self.measured(), allowed) else { return false };
+        let (Some(measured), Some(allowed)) = (self.measured(), self.most()) else { return false };
         let crosses = match self.outcome {
             Outcome::Pass => measured + error > allowed,
             Outcome::Inconclusive | Outcome::Exceeded => measured - error <= allowed,

@@ -6,6 +6,7 @@ use ptmem_compare::diff::{Diff, Side, Sides};
 use ptmem_trace::profile::{DeviceProfile, EndingKind, Profile, SupposedSizes, Unknown};
 
 use super::growth::{RAN_OUT, RAN_OUT_OF_ONE};
+use super::kind::NeededPart;
 use super::limited::lost_part;
 use super::parts::of_many;
 use super::{Check, LimitKind, Outcome, PassedBy, Thresholds};
@@ -40,7 +41,7 @@ enum Doubtful {
     GrowthBesideMended,
     /// Those whose outcome could change if a figure is wrong by this number of bytes.
     DecidedBy(u64),
-    /// Those that do not fail: a part of a run needs as much as it shows, and perhaps more.
+    /// Those that do not fail by a figure of which a part of a run needs as much as it shows, and perhaps more.
     NotExceeded,
 }
 
@@ -99,9 +100,12 @@ fn apply_not_repeatable(diff: &Diff, thresholds: &Thresholds, checks: &mut [Chec
     if !diff.is_not_repeatable() {
         return;
     }
-    for check in checks {
-        let mut of_many = of_many(check, diff, thresholds).into_iter().flatten();
-        if check.differs_by_more_than_allowed() || of_many.any(|gated| gated.differs_by_more_than_allowed()) {
+    let differ = checks.iter().map(|check| {
+        let mut parts = of_many(check, checks, diff, thresholds).into_iter().flatten();
+        check.differs_by_more_than_allowed() || parts.any(|parts| parts.differ_by_more_than_allowed())
+    });
+    for (differs, check) in differ.collect::<Vec<_>>().into_iter().zip(checks) {
+        if differs {
             let reason =
                 "both sides ran the same program, and differ by more than the limit allows: seed it, or allow more";
             RunDoubt { reason: reason.to_owned(), doubtful: Doubtful::Growth }.apply(check);
@@ -138,9 +142,9 @@ fn apply_lost_parts(input: JudgedInput<'_>, thresholds: &Thresholds, checks: &mu
     for check in checks.iter_mut().filter(|check| check.limit.is_absolute && check.outcome != Outcome::Inconclusive) {
         let mut devices = profile.devices.iter().filter(|device| check.is_about(Some(device.device)));
         if let Some(reason) = devices.find_map(|device| lost_part(profile, diff, device, check.kind())) {
-            // The recorded start or end may be too high or too low.
-            let is_least = !matches!(check.kind(), LimitKind::Metric(metric) if !metric.is_peak());
-            RunDoubt { reason, doubtful: if is_least { Doubtful::NotExceeded } else { Doubtful::All } }.apply(check);
+            // The recorded start may be too high or too low.
+            let is_of_start = check.kind().needs() == NeededPart::Start;
+            RunDoubt { reason, doubtful: if is_of_start { Doubtful::All } else { Doubtful::NotExceeded } }.apply(check);
         }
     }
 }
@@ -153,24 +157,20 @@ fn apply_supposed_sizes(diff: &Diff, thresholds: &Thresholds, checks: &mut [Chec
         return;
     }
     let supposed = SupposedSizes::of(&diff.profiles);
-    for check in checks {
-        let doubt = if let Some(mut of_many) = of_many(check, diff, thresholds) {
-            let unknown = of_many.find_map(|gated| gated.could_exceed_by(&supposed));
-            unknown.map(|unknown| (unknown, Doubtful::All))
-        } else {
+    let doubts = checks.iter().map(|check| match of_many(check, checks, diff, thresholds) {
+        Some(parts) => {
+            let unknown = parts.iter().find_map(|parts| parts.could_exceed_by(&supposed))?;
+            Some(RunDoubt::of_supposed(&unknown, Doubtful::All))
+        }
+        None => {
             let devices = diff.devices.iter().filter(|device| check.device.is_none() || check.is_about(device.id()));
             let rows = devices.flat_map(|device| &device.rows).filter(|row| check.may_concern(row));
-            let unknown = supposed.unknown(rows.map(|row| &row.supposed));
-            unknown.map(|unknown| (unknown.clone(), Doubtful::DecidedBy(unknown.bytes)))
-        };
-        if let Some((Unknown { bytes, first }, doubtful)) = doubt {
-            let reason = format!(
-                "{} of memory have sizes that simulated GPUs supposed, not the same on both sides, first in {first}: record both with \
-                 --compute all (compute = \"all\" in a gate)",
-                Size(bytes)
-            );
-            RunDoubt { reason, doubtful }.apply(check);
+            let unknown = supposed.unknown(rows.map(|row| &row.supposed))?;
+            Some(RunDoubt::of_supposed(&unknown, Doubtful::DecidedBy(unknown.bytes)))
         }
+    });
+    for (doubt, check) in doubts.collect::<Vec<_>>().into_iter().zip(checks) {
+        doubt.into_iter().for_each(|doubt| doubt.apply(check));
     }
 }
 
@@ -231,6 +231,16 @@ impl<'a> JudgedInput<'a> {
 }
 
 impl RunDoubt {
+    /// The doubt about memory of supposed sizes.
+    fn of_supposed(Unknown { bytes, first }: &Unknown, doubtful: Doubtful) -> Self {
+        let reason = format!(
+            "{} of memory have sizes that simulated GPUs supposed, not the same on both sides, first in {first}: record both with \
+             --compute all (compute = \"all\" in a gate)",
+            Size(*bytes)
+        );
+        Self { reason, doubtful }
+    }
+
     /// Makes a check inconclusive if it is doubtful. Memory that ran out did so.
     fn apply(&self, check: &mut Check) {
         if check.kind() != LimitKind::OutOfMemory && self.doubtful.concerns(check) {
@@ -252,7 +262,8 @@ impl Doubtful {
             Self::DecidedBy(bytes) => check.is_decided_within(*bytes),
             // More may be needed than an improvement shows; and less is between a peak and a median that are higher.
             Self::NotExceeded => {
-                check.outcome != Outcome::Exceeded || check.is_improvement() || check.kind().is_of_ranks()
+                let is_least = check.kind().is_least_in_part() && !check.kind().is_of_ranks();
+                check.outcome != Outcome::Exceeded || check.is_improvement() || !is_least
             }
         }
     }

@@ -72,10 +72,17 @@ impl<'a> Gated<'a> {
 
     /// The errors of a figure, which cancel where the same blocks of both sides make them.
     pub(super) fn errors(&self, metric: Metric, of: impl Fn(&DeviceProfile) -> Option<u64>) -> Sides<Option<u64>> {
-        if metric.has_same_bound(self.sides) {
+        if metric.has_same_bound(self.sides, &self.diff.profiles) {
             return Sides { before: Some(0), after: Some(0) };
         }
         self.sides.map(|device| of(device))
+    }
+
+    /// Accepts the growth of a figure beyond its limit as far as it was agreed to.
+    pub(super) fn accept(&self, check: &mut Check, metric: Metric) {
+        if check.outcome == Outcome::Exceeded {
+            self.budget().accept_metric(check, metric, self.device, has_rows_at_peak(self.diff));
+        }
     }
 
     /// The check that represents all others if the recordings cannot show the limited figure, or no longer fail.
@@ -250,7 +257,9 @@ impl Judge {
             let reason = format!("{} is not known on both sides", check.of.name());
             return self.cannot_tell(check, reason);
         };
-        self.doubt_or_accept(gated, &mut check, metric);
+        let errors = gated.errors(metric, |device| metric.max_error(device));
+        gated.accept(&mut check, metric);
+        self.doubt(&mut check, errors);
         if gated.counts_beside_workspaces(metric) {
             match check.outcome {
                 Outcome::Pass => check = self.beside_workspaces(gated, metric, check),
@@ -263,12 +272,5 @@ impl Judge {
             check.reason = gated.hidden_growth(metric, delta).or_else(|| gated.slack(metric));
         }
         self.add(check);
-    }
-
-    pub(super) fn doubt_or_accept(&mut self, gated: &Gated<'_>, check: &mut Check, metric: Metric) {
-        self.doubt(check, gated.errors(metric, |device| metric.max_error(device)));
-        if check.outcome == Outcome::Exceeded {
-            gated.budget().accept_metric(check, metric, gated.device, has_rows_at_peak(gated.diff));
-        }
     }
 }

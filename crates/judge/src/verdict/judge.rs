@@ -33,13 +33,21 @@ impl Judge {
         }
     }
 
-    /// Adds a check, unless another one was added since there were `checked` of them: one that passes, or that is inconclusive
-    /// for a reason.
-    pub(super) fn or_pass(&mut self, checked: usize, check: Check, unknown: Option<String>) {
-        if self.checks.len() == checked {
+    /// Adds a check, unless one that does not pass was added since there were `checked` of them: one that passes, or that is
+    /// inconclusive for a reason. It is about what has no check of its own.
+    pub(super) fn or_pass(&mut self, checked: usize, mut check: Check, unknown: Option<String>) {
+        if self.passes_since(checked) {
+            if self.checks.len() > checked && check.figures.words.is_none() {
+                check.figures.words = Some(check.no_other());
+            }
             let outcome = if unknown.is_some() { Outcome::Inconclusive } else { Outcome::Pass };
             self.checks.push(Check { outcome, reason: unknown, ..check });
         }
+    }
+
+    /// Whether all checks pass that were added since there were `checked` of them: those of accepted growth.
+    pub(super) fn passes_since(&self, checked: usize) -> bool {
+        self.checks[checked..].iter().all(|check| check.outcome == Outcome::Pass)
     }
 
     /// Adds a check, with a remark where it passes only because the growth was accepted.
@@ -58,21 +66,29 @@ impl Judge {
 
     /// Warns where the bounds of inexact figures reach across the limit; where a bound is not known, nothing is.
     pub(super) fn doubt(&mut self, check: &mut Check, errors: Sides<Option<u64>>) {
+        self.doubt_by_name(check, &check.subject(), errors);
+    }
+
+    /// The same for a figure of this name.
+    pub(super) fn doubt_by_name(&mut self, check: &mut Check, name: &str, errors: Sides<Option<u64>>) {
         let (Some(before), Some(after)) = (errors.before, errors.after) else {
             check.outcome = Outcome::Inconclusive;
-            check.reason = Some(format!("{} is not exact, and its error is not known", check.of.name()));
+            check.excuse = None;
+            check.reason = Some(format!("{name} is not exact, and its error is not known"));
             return;
         };
         let error = i128::from(before) + i128::from(after);
         if check.crosses_within(error) {
-            check.reason = Some(self.tell_within_error(check, error));
+            let accepted = check.reason.take().map(|reason| format!("{reason}; ")).unwrap_or_default();
+            check.reason = Some(accepted + &self.tell_within_error(check, name, error));
         }
     }
 
-    /// Warns that a figure is not known well enough for a limit.
-    pub(super) fn tell_within_error(&mut self, check: &Check, error: i128) -> String {
+    /// Warns that a figure of this name is not known well enough for a limit.
+    pub(super) fn tell_within_error(&mut self, check: &Check, name: &str, error: i128) -> String {
         let total = Size(u64::try_from(error).unwrap_or(u64::MAX));
-        let message = format!("{} is known to within {total}, which reaches across the limit", check.of.name());
+        let limit = if check.limit.accepted > 0 { "what is accepted" } else { "the limit" };
+        let message = format!("{name} is known to within {total}, which reaches across {limit}");
         self.diagnostics.push(Diagnostic::new(Code::WithinError, check.device, message.clone()));
         message
     }

@@ -329,6 +329,12 @@ impl LimitKind {
         }
     }
 
+    /// Whether a whole run needs at least what a part from its beginning shows: no figure at the end, and none that a higher peak
+    /// elsewhere replaces.
+    pub(super) fn is_least_in_part(self) -> bool {
+        self.needs() != Dump && self != Self::Metric(Metric::Fragmentation)
+    }
+
     /// Whether it is a difference between figures of all ranks: a bound of one of these does not bound it.
     pub(super) fn is_of_ranks(self) -> bool {
         self.row().growth == Ranks

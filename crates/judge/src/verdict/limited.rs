@@ -26,9 +26,13 @@ pub(super) struct Limited<'p> {
 pub(super) fn lost_part(profile: &Profile, diff: Option<&Diff>, of: &DeviceProfile, kind: LimitKind) -> Option<String> {
     let mut of_device = profile.diagnostics.iter().filter(|found| found.device == Some(of.device));
     let is_truncated = of_device.any(|found| found.code == diagnostic::Code::HistoryTruncated);
-    if is_truncated && kind.needs() == NeededPart::History {
-        let why = "the ring buffer was full: the oldest events are missing, and the peak may be among them";
-        return Some(why.to_owned());
+    let hidden = match kind.needs() {
+        NeededPart::History => Some("and the peak may be among them"),
+        NeededPart::Start => Some("and what was held before them is not known"),
+        NeededPart::Dump | NeededPart::Nothing => None,
+    };
+    if let Some(hidden) = hidden.filter(|_| is_truncated) {
+        return Some(format!("the ring buffer was full: the oldest events are missing, {hidden}"));
     }
     let of_device = diff?.devices.iter().find(|other| other.device.after == Some(of.device))?;
     let missing = missing_of(of_device, kind).find(|missing| missing.side == Side::After)?;

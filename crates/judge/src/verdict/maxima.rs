@@ -167,12 +167,12 @@ impl Judge {
                 let words = format!("no other {} is larger than {}", maximum.target.name(), check.limit.text);
                 passed.figures.words = Some(words);
             }
-            if concerned && total.at.bytes.abs_diff(maximum.limit) < total.at_error {
-                error = error.max(Some(total.at_error));
+            if concerned && total.at.bytes.abs_diff(maximum.limit) < total.at_bound.bytes {
+                error = error.max(Some(total.at_bound.bytes));
             }
         }
         if let Some(error) = error {
-            self.tell_within_error(&check, error.into());
+            self.tell_within_error(&check, &check.subject(), error.into());
         }
         self.or_pass(checked, passed, None);
     }

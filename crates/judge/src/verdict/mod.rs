@@ -23,6 +23,7 @@ mod named;
 mod partial;
 mod parts;
 mod peak;
+mod phase_errors;
 mod phases;
 mod rank_peaks;
 mod ranks;

@@ -8,11 +8,12 @@ use ptmem_base::text::{shorten, thousands};
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{Change, Diff, PhaseRow, Side, Sides};
 use ptmem_trace::phase::PhaseSource;
-use ptmem_trace::profile::{MOST_PHASES, Metric};
+use ptmem_trace::profile::MOST_PHASES;
 use ptmem_trace::stack::Pass;
 
 use super::growth::{Gated, RAN_OUT};
 use super::judge::Judge;
+use super::phase_errors::PhaseErrors;
 use super::{Check, CheckedRow, GrowthLimit, Level, LimitKind, Outcome, Target, Thresholds};
 
 impl<'a> Gated<'a> {
@@ -56,7 +57,7 @@ impl<'a> Gated<'a> {
     }
 
     /// The bytes by which a phase is beyond its limit, negative where it is not.
-    fn excess(&self, row: &PhaseRow) -> Option<i128> {
+    pub(super) fn excess(&self, row: &PhaseRow) -> Option<i128> {
         let figure = self.figure(row);
         Some(self.growth.limit.excess(figure.before?, figure.gained()?))
     }
@@ -86,14 +87,12 @@ impl<'a> Gated<'a> {
         rows.filter(|row| row.peak.both().is_some())
     }
 
-    /// The check that passes where no phase exceeds the limit. It says whether one does that has a limit of its own.
-    fn phases_pass(&self, reason: Option<String>) -> Check {
+    /// The check that passes where no phase exceeds the limit. It says whether one does that has a limit or a check of its own.
+    fn phases_pass(&self, reason: Option<String>, has_checks: bool) -> Check {
         let mut check = Check { outcome: Outcome::Pass, reason, ..self.check() };
-        if self.phases_of_others().any(|row| self.excess(row) > Some(0)) {
-            let verb = if check.limit.is_two_sided { "changed" } else { "grew" };
+        if has_checks || self.phases_of_others().any(|row| self.excess(row) > Some(0)) {
             let reason = check.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-            let words = format!("no other outermost named phase {verb} by more than {}{reason}", self.growth.limit);
-            check.figures.words = Some(words);
+            check.figures.words = Some(check.no_other() + &reason);
         }
         check
     }
@@ -138,44 +137,6 @@ impl<'a> Gated<'a> {
             remarks.push("not recorded from its beginning to its end".to_owned());
         }
         remarks
-    }
-}
-
-/// How far the figures of phases may be from the truth.
-struct PhaseErrors {
-    /// Those of the device.
-    of_device: Sides<Option<u64>>,
-    /// True if they are those of phases as well.
-    are_of_all: bool,
-    /// True if equal ones on both sides are of the same blocks.
-    cancel: bool,
-}
-
-impl PhaseErrors {
-    fn of(gated: &Gated<'_>) -> Self {
-        if gated.growth.target.kind == LimitKind::ReservedInPhases {
-            let of_device = gated.errors(Metric::Reserved, |device| device.figures.reserved.max_error());
-            return Self { of_device, are_of_all: true, cancel: false };
-        }
-        let of_device = gated.sides.map(|device| device.figures.allocated.max_error());
-        Self { of_device, are_of_all: false, cancel: Metric::Peak.has_same_bound(gated.sides) }
-    }
-
-    /// Those of a phase: of the device, or as far as the blocks that it holds may be.
-    fn of_phase(&self, row: &PhaseRow) -> Sides<Option<u64>> {
-        if self.are_of_all {
-            return self.of_device;
-        }
-        if self.cancel && row.errors.before == row.errors.after {
-            return Sides { before: Some(0), after: Some(0) };
-        }
-        self.of_device.zip(row.errors).map(|(device, error)| device.map(|device| device.max(*error)))
-    }
-
-    /// The bytes by which a phase may be beyond its limit.
-    fn possible_excess(&self, gated: &Gated<'_>, row: &PhaseRow) -> Option<i128> {
-        let errors = self.of_phase(row).both()?;
-        gated.excess(row)?.checked_add(i128::from(errors.before) + i128::from(errors.after))
     }
 }
 
@@ -245,20 +206,19 @@ impl Judge {
                 }
             }
         }
-        // Where nothing exceeds the limit, the phase that comes nearest to it may be too near.
-        if let Some((_, row)) = nearest.filter(|_| self.checks.len() == checked) {
+        // Where no growth exceeds the limit that was not accepted, the phase that comes nearest to it may be too near.
+        if let Some((_, row)) = nearest.filter(|_| self.passes_since(checked)) {
             let mut check = gated.check_of_phase(row);
             check.compare(gated.figure(row), &gated.growth.limit);
             self.doubt(&mut check, errors.of_phase(row));
             let Check { outcome, reason, .. } = check;
-            let reason = reason.map(|reason| format!("{}: {reason}", row.title()));
             let reason = reason.or_else(|| gated.growth_inside());
             self.checks.push(match outcome {
-                Outcome::Pass => gated.phases_pass(reason),
+                Outcome::Pass => gated.phases_pass(reason, self.checks.len() > checked),
                 Outcome::Inconclusive | Outcome::Exceeded => Check { outcome, reason, ..gated.check() },
             });
         } else if self.checks.len() == checked && gated.phases_of_others().next().is_some() {
-            self.checks.push(gated.phases_pass(gated.growth_inside()));
+            self.checks.push(gated.phases_pass(gated.growth_inside(), false));
         }
     }
 
@@ -278,13 +238,13 @@ impl Judge {
         occurrences: &[&PhaseRow],
         row: &PhaseRow,
         gated: &Gated<'_>,
-        errors: &PhaseErrors,
+        errors: &PhaseErrors<'_>,
     ) {
-        self.doubt(&mut check, errors.of_phase(row));
-        let mut remarks: Vec<String> = check.reason.take().into_iter().collect();
-        remarks.extend(gated.remarks(occurrences, row));
-        check.reason = Some(remarks.join("; ")).filter(|reason| !reason.is_empty());
         gated.budget().accept_named(&mut check, &row.name);
+        let remarks = if check.reason.is_none() { gated.remarks(occurrences, row) } else { Vec::new() };
+        self.doubt(&mut check, errors.of_phase(row));
+        let reasons: Vec<String> = check.reason.take().into_iter().chain(remarks).collect();
+        check.reason = Some(reasons.join("; ")).filter(|reason| !reason.is_empty());
         self.add(check);
     }
 

@@ -3,7 +3,7 @@
 use ptmem_base::pattern::Selector;
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{Change, Diff, Row, RowKind, Sides};
-use ptmem_trace::profile::{Bucket, have_same_unknown_sizes};
+use ptmem_trace::profile::Bucket;
 
 use super::growth::{Gated, HOW_TO_NAME, has_rows_at_peak, labels};
 use super::judge::Judge;
@@ -19,7 +19,7 @@ struct InexactChange {
 /// Rows that grew by more than a limit, and are not checked.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct UncheckedRows {
-    /// Some have limits of their own.
+    /// Some have limits or checks of their own.
     others: bool,
     /// Some changed by less than is checked.
     small: bool,
@@ -139,8 +139,9 @@ impl Judge {
         let mut rows = gated.device.rows.iter().filter(|row| row.kind.is_memory() && row.is_slack());
         let slack = rows.any(|row| gated.exceeds(row) && gated.is_large(row.delta()) && scope(row));
         let unchecked = UncheckedRows { slack, ..UncheckedRows::default() };
+        let checked = self.checks.len();
         self.growth_of_rows(gated, unchecked, |row| Some((gated.check_of_row(row)?, Some(row.delta()))));
-        self.doubt_rows(gated, |row| InexactChange {
+        self.doubt_rows(gated, checked, |row| InexactChange {
             change: row.held.map(|held| Some(held.bytes)),
             errors: row.held_errors,
         });
@@ -148,19 +149,18 @@ impl Judge {
 
     /// The most that stacks held at any moment: a check for each that exceeds the limit, or one that passes.
     pub(super) fn growth_of_highest(&mut self, gated: &Gated<'_>) {
+        let checked = self.checks.len();
         self.growth_of_rows(gated, UncheckedRows::default(), |row| {
             let check = gated.check_of_highest(row)?;
             let delta = check.figures.delta;
             Some((check, delta))
         });
-        self.doubt_rows(gated, |row| InexactChange { change: row.highest, errors: row.highest_errors });
+        self.doubt_rows(gated, checked, |row| InexactChange { change: row.highest, errors: row.highest_errors });
     }
 
-    /// Warns of the row whose change is known least, where it could be on the other side of the limit.
-    fn doubt_rows(&mut self, gated: &Gated<'_>, inexact: impl Fn(&Row) -> InexactChange) {
-        if have_same_unknown_sizes(gated.sides) {
-            return;
-        }
+    /// Warns of the row whose change is known least, where it could be on the other side of the limit. The first of its checks is
+    /// at `checked`.
+    fn doubt_rows(&mut self, gated: &Gated<'_>, checked: usize, inexact: impl Fn(&Row) -> InexactChange) {
         let scope = gated.scope();
         let doubtful = gated.device.rows.iter().filter_map(|row| {
             let InexactChange { change, errors } = inexact(row);
@@ -170,13 +170,17 @@ impl Judge {
             }
             let mut check = gated.check_named(row);
             let delta = check.compare(change, &gated.growth.limit)?;
+            if let Some(own) = self.checks[checked..].iter().find(|own| own.key() == Some(&*row.key)) {
+                check.limit.accepted = own.limit.accepted;
+                check.outcome = own.outcome;
+            }
             let is_large = gated.is_large(delta.abs().saturating_add(error));
             (is_large && check.crosses_within(error)).then_some((error, check))
         });
         // From the back: of equal ones `max_by_key` takes the last.
         let doubtful: Vec<(i128, Check)> = doubtful.collect();
         if let Some((error, check)) = doubtful.into_iter().rev().max_by_key(|(error, _)| *error) {
-            self.tell_within_error(&check, error);
+            self.tell_within_error(&check, &check.subject(), error);
         }
     }
 
@@ -202,6 +206,7 @@ impl Judge {
                 self.add(check);
             }
         }
+        unchecked.others |= self.checks.len() > checked;
         self.or_pass(checked, gated.passed(unchecked), None);
     }
 

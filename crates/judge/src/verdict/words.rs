@@ -226,6 +226,14 @@ fn beyond(check: &Check) -> Option<String> {
     Some(format!(", {} {direction}", Size(saturated(beyond))))
 }
 
+impl Check {
+    /// The words of a check that passes for all that have no check of their own.
+    pub(super) fn no_other(&self) -> String {
+        let verb = if self.limit.is_two_sided { "changed" } else { "grew" };
+        format!("no other {} {verb} by more than {}", all(self), self.limit.text)
+    }
+}
+
 /// All that a check without a subject of its own is about.
 fn all(check: &Check) -> String {
     let is_of_all_phases = check.kind() == LimitKind::Phases && check.of.pattern.is_none();

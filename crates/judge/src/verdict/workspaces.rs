@@ -4,7 +4,7 @@
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::units::{Size, format_percent};
 use ptmem_compare::diff::Sides;
-use ptmem_trace::profile::{Metric, OwnFigures, WithoutWorkspaces};
+use ptmem_trace::profile::{ErrorBound, Metric, OwnFigures, WithoutWorkspaces};
 
 use super::growth::Gated;
 use super::judge::Judge;
@@ -50,10 +50,23 @@ impl Gated<'_> {
         let workspaces = Size(beside.before.workspaces);
         // Where the before has its own elsewhere, stacks explain more than this growth, as they do for the whole peak.
         check.figures.is_elsewhere = metric == Metric::Peak && beside.after.own.at != beside.after.own.peak;
-        let metric = metric.name();
-        check.figures.words = Some(format!("{metric} beside cuBLAS workspaces ({workspaces}) grew {grown}{percent}"));
+        check.figures.words = Some(format!("{} ({workspaces}) grew {grown}{percent}", name(metric)));
         check
     }
+}
+
+/// The name of a figure without workspaces.
+fn name(metric: Metric) -> String {
+    format!("{} beside cuBLAS workspaces", metric.name())
+}
+
+/// How far a figure without workspaces may be from the truth on each side. Bounds that the same blocks make cancel.
+fn errors(metric: Metric, beside: Sides<WithoutWorkspaces>) -> Sides<u64> {
+    let bounds = beside.map(|beside| beside.peak_bound);
+    if metric == Metric::End || ErrorBound::is_shared(bounds) {
+        return Sides::default();
+    }
+    bounds.map(|bound| bound.bytes)
 }
 
 /// A figure of a part of the stacks.
@@ -83,6 +96,14 @@ impl Judge {
             check.reason.get_or_insert_with(|| message.clone());
             self.diagnostics.push(Diagnostic::new(Code::WithinError, check.device, message));
         }
+        let mut own = gated.check();
+        own.compare(beside.map(|beside| Some(figure(beside.own, metric))), &gated.growth.limit);
+        let Sides { before, after } = errors(metric, beside);
+        let error = i128::from(before) + i128::from(after);
+        if own.outcome == Outcome::Pass && own.crosses_within(error) {
+            let doubt = self.tell_within_error(&own, &name(metric), error);
+            check.reason.get_or_insert(doubt);
+        }
         check
     }
 
@@ -99,7 +120,9 @@ impl Judge {
     ) -> Option<Check> {
         let grew = gated.grew_too_much(beside.map(|beside| figure(beside.own, metric)));
         let mut check = grew.then(|| gated.exceeding_beside_workspaces(metric, beside))?;
-        self.doubt_or_accept(gated, &mut check, metric);
+        let errors = errors(metric, beside).map(|error| Some(*error));
+        gated.accept(&mut check, metric);
+        self.doubt_by_name(&mut check, &name(metric), errors);
         Some(check)
     }
 }

@@ -160,7 +160,7 @@ object! {
         allocations: total.allocations,
         allocated_total: total.allocated_total,
         highest: total.highest.map(|highest| highest.bytes),
-        highest_error?: total.highest.map(|highest| highest.error).filter(|&error| error > 0),
+        highest_error?: Some(total.highest_bound.bytes).filter(|&error| error > 0),
         // -1 where it was held at the start.
         highest_event: total.highest.map(|highest| highest.at.event_index()),
         lines: list(lines.all.iter().map(LineReport)),

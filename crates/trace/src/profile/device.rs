@@ -177,7 +177,7 @@ impl DeviceProfile {
         self.counts = BlockCounts::new(&self.trace, &self.figures, self.at);
         let totals = self.totals(grouper);
         let mut grouping = GroupedTotals::new(&totals, grouper);
-        self.find_highest(&mut grouping, grouper.code().tables());
+        self.find_highest(&mut grouping, grouper.code());
         let shapes = self.shapes(&grouping.of_class, grouping.totals.len(), grouper.code().tables());
         for (total, shapes) in grouping.totals.iter_mut().zip(shapes) {
             total.shapes = shapes;
@@ -306,12 +306,14 @@ impl DeviceProfile {
             let moved = exact.origin.stack().and_then(|stack| moved.get(&(stack, exact.cpp)));
             moved.or_else(|| of_origin.get(&exact.origin)).copied().unwrap_or_default()
         });
-        self.find_highest(&mut grouping, grouper.code().tables());
+        self.find_highest(&mut grouping, grouper.code());
         grouping.totals
     }
 
     /// Adds the most that each group held, in all and in supposed sizes.
-    fn find_highest(&self, GroupedTotals { totals, of_class }: &mut GroupedTotals, tables: &Tables) {
+    fn find_highest(&self, grouping: &mut GroupedTotals, code: &SnapshotCode<'_>) {
+        self.bound_totals(grouping, code);
+        let GroupedTotals { totals, of_class } = grouping;
         let highest = self.trace.highest(of_class, totals.len());
         totals.iter_mut().zip(highest).for_each(|(total, highest)| total.highest = Some(highest));
         if self.trace.classes.iter().all(|class| class.tags.supposed.is_none()) {
@@ -324,7 +326,7 @@ impl DeviceProfile {
         let parts = parts.into_items();
         for (part, highest) in parts.iter().zip(self.trace.highest(&parts_of, parts.len())) {
             if let Some((group, by)) = *part {
-                totals[group as usize].supposed.insert(tables.string(by).to_owned(), highest.bytes);
+                totals[group as usize].supposed.insert(code.tables().string(by).to_owned(), highest.bytes);
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ptmem_base::sides::Sides;
 
-use super::{Bucket, DeviceProfile, Held};
+use super::{DeviceProfile, ErrorBound, Profile};
 use crate::replay::Counter;
 use crate::trace::Measure;
 
@@ -176,43 +176,23 @@ impl Metric {
         matches!(self.point(), Point::Peak | Point::UnusedAtPeak)
     }
 
-    /// True if both sides carry the same bound for the same blocks, so that it cancels in their difference.
-    pub fn has_same_bound(self, sides: Sides<&DeviceProfile>) -> bool {
+    /// True if the same blocks make the figures of both sides inexact, so that their bounds cancel in the difference.
+    pub fn has_same_bound(self, sides: Sides<&DeviceProfile>, profiles: &Sides<Profile>) -> bool {
         let errors = sides.map(|device| self.max_error(device));
-        errors.before.is_some() && errors.before == errors.after && hold_same_unknown_sizes(sides, false)
+        let is_equal = errors.before.is_some() && errors.before == errors.after;
+        if !is_equal || errors.before == Some(0) {
+            return is_equal;
+        }
+        ErrorBound::is_shared(Sides::BOTH.map(|&side| self.bound(sides.of(side), &profiles.of(side).code())))
     }
-}
-
-/// True if the blocks whose size is not known are as many and as large on both sides, at every moment.
-pub fn have_same_unknown_sizes(sides: Sides<&DeviceProfile>) -> bool {
-    hold_same_unknown_sizes(sides, true)
-}
-
-/// The same at the moments of every profile, or also at all others. Where a self-check failed, any block may be wrong, and all
-/// stacks have to hold the same.
-fn hold_same_unknown_sizes(sides: Sides<&DeviceProfile>, always: bool) -> bool {
-    let checked = sides.before.figures.checks.hold() && sides.after.figures.checks.hold();
-    let unknown = sides.map(|device| held_by_unknown(device, checked, always));
-    unknown.before == unknown.after
-}
-
-/// Bytes and blocks that a stack held at the moments of every profile, and the most that it held.
-type HeldByStack = ([Held; 3], u64);
-
-/// Bytes and blocks, by key, of the stacks among which are blocks whose size may not be known.
-fn held_by_unknown(device: &DeviceProfile, checked: bool, always: bool) -> BTreeMap<&str, HeldByStack> {
-    let stacks = device.stacks.iter().filter(|total| {
-        !checked || total.bucket == Some(Bucket::NotRecorded) || total.highest.is_some_and(|highest| highest.error > 0)
-    });
-    let held = stacks.map(|total| {
-        let most = total.highest.filter(|_| always).map_or(0, |highest| highest.bytes);
-        (total.key.0.as_str(), ([total.baseline, total.peak, total.end], most))
-    });
-    held.filter(|(_, held)| *held != HeldByStack::default()).collect()
 }
 
 /// True if all figures of both sides are the same, and so are all stacks.
 fn holds_the_same(sides: Sides<&DeviceProfile>) -> bool {
-    let stacks = sides.map(|device| held_by_unknown(device, false, true));
+    let stacks = sides.map(|device| {
+        let held =
+            device.stacks.iter().map(|total| (&total.key.0, [total.baseline, total.peak, total.end], total.highest));
+        held.map(|(key, held, highest)| (key, (held, highest.map(|highest| highest.bytes)))).collect::<BTreeMap<_, _>>()
+    });
     sides.before.figures == sides.after.figures && stacks.before == stacks.after
 }

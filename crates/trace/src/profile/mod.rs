@@ -5,6 +5,7 @@ mod collected;
 mod device;
 mod divide;
 mod error;
+mod error_bounds;
 mod every;
 mod exact;
 mod guesses;
@@ -27,7 +28,7 @@ mod totals;
 mod workspaces;
 
 pub use crate::replay::{Checks, Counter, Figures, HistoryKind, Layout, Oom, Position, PrivatePool, Timeline};
-pub use crate::trace::{Bucket, Highest};
+pub use crate::trace::{Bucket, ErrorBound, Highest};
 pub use ptmem_snapshot::snapshot::{AllocatorSettings, EndingKind, RunFacts, Tables};
 
 pub use device::DeviceProfile;
@@ -36,7 +37,7 @@ pub use every::{Every, Interval, Lack, MOST_INTERVALS, ParseEveryError};
 pub use guesses::{SupposedSizes, Unknown, tell_once as tell_guesses_once};
 pub use lines::{HeldLine, HeldLines, Line, Lines, lines_of};
 pub use measure::measure;
-pub use metric::{Metric, Point, have_same_unknown_sizes};
+pub use metric::{Metric, Point};
 pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint};
 pub use open::{Opened, open, read, read_case};
 pub use options::ReadOptions;

@@ -13,7 +13,7 @@ use super::exact::{Exact, Totals};
 use super::lines::HeldLine;
 use crate::replay::{Figures, Position};
 use crate::stack::{CppDigest, GroupBy, Grouper, Key, tell_apart};
-use crate::trace::{Bucket, Class, Highest, Origin, Trace};
+use crate::trace::{Bucket, Class, ErrorBound, Highest, Origin, Trace};
 
 /// Memory that is held at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize)]
@@ -72,8 +72,6 @@ pub struct Sums {
     pub oom: Held,
     /// Held at the requested moment.
     pub at: Held,
-    /// How far the bytes of those may be from the truth, because the sizes of blocks are not certain.
-    pub at_error: u64,
     /// Requested bytes of those.
     pub requested: u64,
     /// `alloc` events.
@@ -90,7 +88,6 @@ impl Sums {
             end: self.end + other.end,
             oom: self.oom + other.oom,
             at: self.at + other.at,
-            at_error: self.at_error.saturating_add(other.at_error),
             requested: self.requested.saturating_add(other.requested),
             allocations: self.allocations.saturating_add(other.allocations),
             allocated_total: self.allocated_total.saturating_add(other.allocated_total),
@@ -143,6 +140,10 @@ pub struct StackTotal {
     pub sums: Sums,
     /// The most that it held at any moment; `None` where a saved profile does not say.
     pub highest: Option<Highest>,
+    /// How far that may be from the truth, because the sizes of blocks are not certain.
+    pub highest_bound: ErrorBound,
+    /// How far the bytes held at the requested moment may be.
+    pub at_bound: ErrorBound,
     /// The most bytes that it held in sizes that a function supposed, on simulated GPUs, by function.
     pub supposed: BTreeMap<String, u64>,
     /// Number of modules that it sums, where it is of modules.
@@ -320,8 +321,7 @@ impl BlockCounts {
                 .map(|moment| Held::of(class, moment.map_or(0, |place| self.at_places[place as usize][index])));
             let requested = class.requested.saturating_mul(at.blocks);
             let allocated_total = class.bytes.saturating_mul(allocations);
-            let at_error = class.error().saturating_mul(at.blocks);
-            (class, Sums { baseline, peak, end, oom, at, at_error, requested, allocations, allocated_total })
+            (class, Sums { baseline, peak, end, oom, at, requested, allocations, allocated_total })
         })
     }
 }

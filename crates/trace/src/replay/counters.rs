@@ -73,8 +73,8 @@ impl Gauge {
         let lost = goes.map_or(0, |class| class.size(measure));
         self.add(gained - lost, at);
         if let Some(bounds) = &mut self.bounds {
-            let comes = comes.map_or_else(Uncertainty::default, |class| spread(class, measure));
-            let goes = goes.map_or_else(Uncertainty::default, |class| spread(class, measure));
+            let comes = comes.map_or_else(Uncertainty::default, |class| class.spread_in(measure));
+            let goes = goes.map_or_else(Uncertainty::default, |class| class.spread_in(measure));
             bounds.below += i128::from(comes.below) - i128::from(goes.below);
             bounds.above += i128::from(comes.above) - i128::from(goes.above);
             bounds.lowest_peak = bounds.lowest_peak.max(self.now - bounds.below);
@@ -101,15 +101,6 @@ impl Gauge {
     pub(super) fn peak_error(&self) -> i128 {
         let error = self.bounds.map(|bounds| (bounds.highest_peak - self.peak).max(self.peak - bounds.lowest_peak));
         error.unwrap_or(0).max(0)
-    }
-}
-
-/// The error bound of the bytes that a block of a class counts.
-fn spread(class: &Class, measure: Measure) -> Uncertainty {
-    match measure {
-        Measure::Allocated => class.spread_of_allocated(),
-        Measure::Active => class.spread,
-        Measure::Requested | Measure::Reserved => Uncertainty::default(),
     }
 }
 
@@ -177,8 +168,8 @@ impl RunningCounters {
     fn at_start(trace: &Trace) -> Self {
         let gauges = Measure::ALL.map(|measure| {
             let classes = trace.classes.iter().zip(&trace.start);
-            let spreads = classes.map(|(class, start)| spread(class, measure).times(start.blocks(measure).into()));
-            let is_uncertain = trace.classes.iter().any(|class| spread(class, measure) != Uncertainty::default());
+            let spreads = classes.map(|(class, start)| class.spread_in(measure).times(start.blocks(measure).into()));
+            let is_uncertain = trace.classes.iter().any(|class| class.spread_in(measure) != Uncertainty::default());
             let spread = is_uncertain.then(|| spreads.fold(Uncertainty::default(), Uncertainty::plus));
             Gauge::new(trace.value_at_start(measure), spread)
         });

@@ -3,7 +3,7 @@
 use ptmem_snapshot::snapshot::{StackId, StringId};
 use serde::{Deserialize, Serialize};
 
-use super::Uncertainty;
+use super::{Measure, Uncertainty};
 use crate::stack::{CppDigest, GroupBy};
 
 /// Memory whose stack is not known, or rows that stand for several stacks.
@@ -153,19 +153,19 @@ impl Class {
     /// The same with blocks as small as they may be.
     #[must_use]
     pub(super) fn smallest(&self) -> Self {
-        Self { bytes: self.bytes.saturating_sub(self.spread_of_allocated().below), ..*self }
+        Self { bytes: self.bytes.saturating_sub(self.spread_in(Measure::Allocated).below), ..*self }
     }
 
     /// The same with blocks as large as they may be.
     #[must_use]
     pub(super) fn largest(&self) -> Self {
-        Self { bytes: self.bytes.saturating_add(self.spread_of_allocated().above), ..*self }
+        Self { bytes: self.bytes.saturating_add(self.spread_in(Measure::Allocated).above), ..*self }
     }
 
     /// How far the bytes that one of its blocks counts as allocated may be from the truth.
     #[must_use]
     pub fn error(&self) -> u64 {
-        let Uncertainty { below, above } = self.spread_of_allocated();
+        let Uncertainty { below, above } = self.spread_in(Measure::Allocated);
         below.max(above)
     }
 }

@@ -56,9 +56,12 @@ impl Trace {
     #[must_use]
     pub fn errors_of_peaks(&self, windows: &[Window]) -> Vec<u64> {
         let mut errors = vec![0; windows.len()];
-        let Some(bounds) = self.bounding_classes() else { return errors };
+        if !self.is_uncertain() {
+            return errors;
+        }
         let found = self.parts(windows);
-        for classes in bounds {
+        for bound in [Class::smallest, Class::largest] {
+            let classes: Vec<Class> = self.classes.iter().map(bound).collect();
             for ((error, found), bound) in errors.iter_mut().zip(&found).zip(self.parts_with(&classes, windows)) {
                 *error = (*error).max(found.peak.allocated.abs_diff(bound.peak.allocated));
             }

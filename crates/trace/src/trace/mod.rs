@@ -29,6 +29,7 @@ mod levels;
 mod moves;
 mod position;
 mod ranks;
+mod uncertain;
 
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,8 @@ pub use class::{Bucket, Class, ClassTags, Origin};
 pub use levels::{CounterLevels, WindowCounters};
 pub use moves::{Life, Measure, Move, MovedBlock, Uncertainty};
 pub use position::{Position, Window};
+pub use uncertain::ErrorBound;
+pub(crate) use uncertain::{CountedBlock, CountedBlocks, digest};
 
 /// Blocks of a class that are there before the first event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -64,8 +67,6 @@ pub struct Highest {
     pub bytes: u64,
     /// The moment.
     pub at: Position,
-    /// How far `bytes` may be from the truth, because the sizes of blocks are not certain.
-    pub error: u64,
 }
 
 /// What groups of classes hold while moves are gone through.
@@ -121,6 +122,11 @@ impl Trace {
     /// The place of the dump: after the moves that the final state implies.
     pub fn dump(&self) -> Position {
         Position::after(self.symbols.len())
+    }
+
+    /// True if the sizes of some blocks are not certain.
+    pub(crate) fn is_uncertain(&self) -> bool {
+        self.classes.iter().any(|class| class.error() > 0)
     }
 
     /// The symbols up to a place.
@@ -193,7 +199,7 @@ impl Trace {
             // The last of equal ones is taken.
             let places = (window.from.count().min(last)..=last).rev();
             let at = places.max_by_key(|&place| held[place]).unwrap_or(last);
-            Highest { bytes: u64::try_from(held[at].max(0)).unwrap_or(u64::MAX), at: Position::of_count(at), error: 0 }
+            Highest { bytes: u64::try_from(held[at].max(0)).unwrap_or(u64::MAX), at: Position::of_count(at) }
         });
         peaks.collect()
     }
@@ -230,10 +236,10 @@ impl Trace {
     }
 
     /// Bytes of groups of classes before the first event. `groups` has the group of every class.
-    fn running(&self, classes: &[Class], groups: &[u32], count: usize) -> HeldByGroup<'_> {
+    fn running(&self, groups: &[u32], count: usize) -> HeldByGroup<'_> {
         let mut held = vec![0_u64; count];
-        let mut of_class = Vec::with_capacity(classes.len());
-        for ((class, start), &group) in classes.iter().zip(&self.start).zip(groups) {
+        let mut of_class = Vec::with_capacity(self.classes.len());
+        for ((class, start), &group) in self.classes.iter().zip(&self.start).zip(groups) {
             let held = &mut held[group as usize];
             *held = held.saturating_add(class.bytes.saturating_mul(start.allocated.into()));
             of_class.push((group, class.bytes));
@@ -243,7 +249,7 @@ impl Trace {
 
     /// Bytes of groups of classes at places, which are in order: for each place those of every group.
     pub fn held_at(&self, groups: &[u32], count: usize, places: &[Position]) -> Vec<Vec<u64>> {
-        let mut running = self.running(&self.classes, groups, count);
+        let mut running = self.running(groups, count);
         let mut placed = self.placed().peekable();
         let mut at = Vec::with_capacity(places.len());
         for &place in places {
@@ -271,29 +277,12 @@ impl Trace {
     /// The most bytes that groups of classes held, and where they held them first. `groups` has the group of every
     /// class.
     pub fn highest(&self, groups: &[u32], count: usize) -> Vec<Highest> {
-        let mut most = self.highest_with(&self.classes, groups, count);
-        for classes in self.bounding_classes().into_iter().flatten() {
-            for (found, bound) in most.iter_mut().zip(self.highest_with(&classes, groups, count)) {
-                found.error = found.error.max(found.bytes.abs_diff(bound.bytes));
-            }
-        }
-        most
-    }
-
-    /// Its classes with blocks as small, and as large, as they may be; `None` where all sizes are certain.
-    fn bounding_classes(&self) -> Option<[Vec<Class>; 2]> {
-        let is_uncertain = self.classes.iter().any(|class| class.error() > 0);
-        is_uncertain.then(|| [Class::smallest, Class::largest].map(|bound| self.classes.iter().map(bound).collect()))
-    }
-
-    /// The most bytes that groups held, with other sizes of blocks than its own.
-    fn highest_with(&self, classes: &[Class], groups: &[u32], count: usize) -> Vec<Highest> {
-        let mut running = self.running(classes, groups, count);
-        let start = running.held.iter().map(|&bytes| Highest { bytes, at: Position::START, error: 0 });
+        let mut running = self.running(groups, count);
+        let start = running.held.iter().map(|&bytes| Highest { bytes, at: Position::START });
         let mut most: Vec<Highest> = start.collect();
         for (at, symbol) in self.placed() {
             if let Some((group, bytes)) = running.step(symbol).filter(|&(group, bytes)| bytes > most[group].bytes) {
-                most[group] = Highest { bytes, at, error: 0 };
+                most[group] = Highest { bytes, at };
             }
         }
         most

@@ -62,9 +62,13 @@ impl Class {
         if self.requested > 0 { self.requested } else { self.bytes }
     }
 
-    /// How far the bytes that one of its blocks counts as allocated may be off.
-    pub fn spread_of_allocated(&self) -> Uncertainty {
-        if self.maybe_pending { Uncertainty { below: self.bytes, ..self.spread } } else { self.spread }
+    /// How far the bytes that one of its blocks adds may be off, because its size is not certain.
+    pub(crate) fn spread_in(&self, measure: Measure) -> Uncertainty {
+        match measure {
+            Measure::Allocated if self.maybe_pending => Uncertainty { below: self.bytes, ..self.spread },
+            Measure::Allocated | Measure::Active => self.spread,
+            Measure::Requested | Measure::Reserved => Uncertainty::default(),
+        }
     }
 }
 
