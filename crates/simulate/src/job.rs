@@ -1,5 +1,6 @@
 //! Runs ranks of a job, each without the others, one after the other or some at the same time.
 
+use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -53,6 +54,10 @@ impl SoloRank<'_> {
             ("PTMEM_SIMULATE_PEER_VALUES", job.peer_values.join("\n").into()),
             ("PTMEM_SIMULATE_RANKS_BEFORE", before.join(",").into()),
         ]);
+        // torchrun does so where a node has several ranks: their threads would wait for each other in busy loops.
+        if job.per_node > 1 && env::var_os("OMP_NUM_THREADS").is_none() {
+            environment.push(("OMP_NUM_THREADS", "1".into()));
+        }
         if job.ranks.len() > 1 {
             environment.push(("PTMEM_SIMULATE_SAID", self.said.into()));
         }
@@ -135,6 +140,8 @@ mod tests {
         let value = |name: &str| environment.iter().find(|pair| pair.0 == name).unwrap().1.to_str().unwrap();
         assert_eq!([value("RANK"), value("LOCAL_RANK"), value("GROUP_RANK")], ["17", "1", "2"]);
         assert_eq!([value("WORLD_SIZE"), value("GROUP_WORLD_SIZE")], ["20", "3"]);
+        let limits_threads = environment.iter().any(|pair| *pair == ("OMP_NUM_THREADS", "1".into()));
+        assert!(limits_threads != env::var_os("OMP_NUM_THREADS").is_some());
     }
 
     #[test]

@@ -547,8 +547,13 @@ def doubtful():
 
 
 def backward_last():
-    """A process that ends right after a backward pass."""
-    (torch.randn(50, 4, device="cuda", requires_grad=True) * 2).sum().backward()
+    """Processes that end right after a backward pass, whose threads may be at work still."""
+    for _ in range(6):
+        process = os.fork()
+        if process == 0:
+            (torch.randn(50, 4, device="cuda", requires_grad=True) * 2).sum().backward()
+            sys.exit()
+        assert os.waitpid(process, 0)[1] == 0
 
 
 def hybrid_sharded():
