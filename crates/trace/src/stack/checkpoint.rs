@@ -9,6 +9,13 @@ use super::facts::Recomputed;
 use super::token::Token;
 
 impl SnapshotCode<'_> {
+    /// The operation of a stack of the backward pass without Python frames of its own, which a checkpoint with re-entry may run.
+    pub(super) fn node_tokens(&self, stack: StackId) -> Option<Vec<Token>> {
+        let operation = self.operation(stack);
+        let is_node = operation.backward && self.python(stack).next().is_none() || self.checkpoint(stack).is_some();
+        (is_node && !operation.is_workspace).then(|| operation.tokens())
+    }
+
     /// The function that runs autograd anew within a backward pass. Every node below it has the same Python frames.
     pub(super) fn checkpoint(&self, stack: StackId) -> Option<FrameId> {
         let operation = self.operation(stack);
