@@ -16,6 +16,7 @@ mod bad_input;
 #[cfg(all(unix, feature = "simulate"))]
 mod bisect;
 mod causes;
+mod checkpoints;
 mod cluster;
 mod commands;
 mod config;

@@ -173,3 +173,56 @@ fn a_batch_that_validation_keeps_is_seen_by_a_limit_on_evaluation_alone() {
     let (code, line) = judge("phase:evaluation=5%");
     assert!(code == 1 && line.contains("phase evaluation grew 3.00 MiB"), "{line}");
 }
+
+/// A program that puts some of its layers into checkpoints.
+const CHECKPOINTS: &str = r#"
+import sys, torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+class Layer(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(512), nn.Linear(512, width), nn.Linear(width, 512)
+
+    def forward(self, x):
+        return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
+
+checkpointed, reentrant, width = int(sys.argv[1]), sys.argv[2] == "reentrant", int(sys.argv[3])
+layers = nn.ModuleList(Layer(width) for _ in range(6)).cuda()
+optimizer = torch.optim.SGD(layers.parameters())
+for _ in range(3):
+    x = torch.randn(512, 512, device="cuda", requires_grad=True)
+    for index, layer in enumerate(layers):
+        x = checkpoint(layer, x, use_reentrant=reentrant) if index < checkpointed else layer(x)
+    x.mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"#;
+
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn more_layers_in_checkpoints_pass_a_limit_on_stacks_and_wider_ones_do_not() {
+    let place = TempDir::new().unwrap();
+    fs::write(place.path().join("train.py"), CHECKPOINTS).unwrap();
+    let python = python();
+    let record = |name: &str, arguments: [&str; 3]| {
+        let command = [&[python.to_str().unwrap(), "train.py"], &arguments[..]].concat();
+        let output = tool::ptmem(place.path(), &[&["simulate", "--record", name, "--"], &command[..]].concat());
+        assert!(output.status.success(), "{}", tool::text(&output.stderr));
+    };
+    let judge = |before: &str, after: &str| {
+        tool::verdict(&tool::ptmem(place.path(), &["diff", before, after, "--max-growth", "stack=1MiB"]))
+    };
+    record("none.pkl", ["0", "", "2048"]);
+    for kind in ["plain", "reentrant"] {
+        record("half.pkl", ["3", kind, "2048"]);
+        record("all.pkl", ["6", kind, "2048"]);
+        record("wide.pkl", ["6", kind, "16384"]);
+        for [before, after] in [["none.pkl", "half.pkl"], ["none.pkl", "all.pkl"], ["half.pkl", "all.pkl"]] {
+            let (code, line) = judge(before, after);
+            assert_eq!(code, 0, "{kind}: {before} {after}: {line}");
+        }
+        assert_eq!(judge("none.pkl", "wide.pkl").0, 1, "{kind}");
+    }
+}

@@ -107,6 +107,12 @@ fn of_classes(runs: &Sides<AlignedSide<'_>>, paired: &Paired) -> Sides<Vec<u32>>
         }
         numbers.before[old] = numbers.after[new];
     }
+    for node in &paired.nodes {
+        let number = next.start;
+        next.start += 1;
+        node.before.iter().for_each(|&group| numbers.before[group] = number);
+        node.after.iter().for_each(|&group| numbers.after[group] = number);
+    }
     runs.zip(numbers).map(|(run, numbers)| {
         let groups = groups_of_origins(run.totals);
         let classes = run.device.trace.classes.iter();

@@ -3,6 +3,7 @@
 mod alignment;
 mod categories;
 pub mod cause;
+mod checkpoints;
 mod differences;
 mod extracted;
 mod inputs;
@@ -33,7 +34,7 @@ pub use differences::{DeviceDiff, Diff};
 pub use options::DiffOptions;
 pub use phases::{ListedPhases, Occurrences, PhaseOptions, PhaseRow, listed_phases};
 pub use places::{Apart, ComparedPlaces, PeakPlace, Place};
-pub use row::{Change, ChangeKind, Destination, Row, RowChoice, RowKind, RowLine, RowLines, listed};
+pub use row::{Change, ChangeKind, Destination, JointChange, Row, RowChoice, RowKind, RowLine, RowLines, listed};
 pub(crate) use stacks::paired;
 
 pub use crate::patch::CodeLine;

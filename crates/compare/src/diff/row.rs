@@ -122,6 +122,17 @@ impl Destination {
     }
 }
 
+/// The change of what code holds in the forward pass and where checkpoints run it again, if memory moved between these rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JointChange {
+    /// Bytes of the before in the rows from and to which it moved, or in the row itself if it is none of them.
+    pub before: u64,
+    /// Bytes that the rows to which it moved gained, less those that the others lost; of the row itself if it is none of them.
+    pub delta: i128,
+    /// The least that the before can have held at once, and the most of the after; `None` where that is not known.
+    pub highest: Sides<Option<u64>>,
+}
+
 /// The change of one stack's total at the moment that is compared.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -160,6 +171,8 @@ pub struct Row {
     pub lines: RowLines,
     /// Types and shapes of the tensors that it consists of, where they were recorded.
     pub shapes: Vec<RowLine>,
+    /// Its change together with other rows of its code, if memory moved into or out of checkpoints.
+    pub joint: Option<JointChange>,
     /// The edit that most of its growth leads to, as an index into [`crate::diff::cause::Cause::edits`].
     pub edit: Option<usize>,
     /// The kind of that edit, if its own growth leads there; the edit may also be the single one that can matter.

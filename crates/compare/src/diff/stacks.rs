@@ -12,6 +12,7 @@ use ptmem_trace::stack::{
     pair_in_order, tell_apart,
 };
 
+use super::checkpoints::joint_changes;
 use super::row::{largest_first, line_of};
 use super::{ChangeKind, DiffOptions, Row, RowKind, RowLine, RowLines};
 use ptmem_base::sides::Sides;
@@ -23,11 +24,14 @@ pub(super) fn rows(
     pairs: &[(usize, usize)],
     peaks: Sides<Option<Position>>,
 ) -> Vec<Row> {
+    let groups = matched(stacks.map(|stacks| stacks.len()), pairs).into_iter();
+    // All of a group may have moved to others.
+    let totals = groups.map(|at| stacks.zip(at).map(|(of, at)| at.map(|at| &of[at]).filter(|total| is_left(total))));
+    let totals: Vec<_> = totals.collect();
+    let joint = joint_changes(&totals, groupers);
     let mut rows = Vec::new();
-    for groups in matched(stacks.map(|stacks| stacks.len()), pairs) {
-        // All of a group may have moved to others.
-        let totals = stacks.zip(groups).map(|(stacks, at)| at.map(|at| &stacks[at]).filter(|total| is_left(total)));
-        rows.extend(row(totals, groupers, peaks));
+    for (at, totals) in totals.into_iter().enumerate() {
+        rows.extend(row(totals, groupers, peaks).map(|row| Row { joint: joint.get(&at).copied(), ..row }));
     }
     let shared: Vec<String> = rows.iter().map(|row| row.label.clone()).collect();
     tell_apart(&mut rows, |row| &mut row.label, |row| naming_stack(row, groupers));

@@ -25,6 +25,22 @@ struct UncheckedRows {
     small: bool,
     /// Some changed only by slack in the blocks of the allocator.
     slack: bool,
+    /// Some changed only by what moved into or out of checkpoints.
+    checkpointed: bool,
+}
+
+impl UncheckedRows {
+    /// What rows may have changed by, in words.
+    fn excepted(self) -> &'static str {
+        match (self.slack, self.checkpointed) {
+            (false, false) => "",
+            (true, false) => ", except by slack in the blocks of the allocator",
+            (false, true) => ", except by what moved into or out of checkpoints",
+            (true, true) => {
+                ", except by slack in the blocks of the allocator, and by what moved into or out of checkpoints"
+            }
+        }
+    }
 }
 
 impl<'a> Gated<'a> {
@@ -55,8 +71,8 @@ impl<'a> Gated<'a> {
             let verb = if check.limit.is_two_sided { "changed" } else { "grew" };
             let least = Size(self.thresholds.min_delta);
             let large = if unchecked.small { format!(" and at least {least} (min-delta)") } else { String::new() };
-            let slack = if unchecked.slack { ", except by slack in the blocks of the allocator" } else { "" };
-            check.figures.words = Some(format!("no {other}{of} {verb} by more than {limit}{large}{slack}"));
+            let excepted = unchecked.excepted();
+            check.figures.words = Some(format!("no {other}{of} {verb} by more than {limit}{large}{excepted}"));
         }
         check
     }
@@ -86,8 +102,12 @@ impl<'a> Gated<'a> {
         Check { row: Some(row), ..self.check() }
     }
 
-    /// The check of a row whose highest exceeds the limit; `None` where it does not.
+    /// The check of a row whose highest exceeds the limit; `None` where it does not, or memory only moved into or
+    /// out of checkpoints.
     fn check_of_highest(&self, row: &Row) -> Option<Check> {
+        if self.holds_highest_with_checkpoints(row) {
+            return None;
+        }
         let mut check = self.check_named(row);
         let (Some(before), Some(delta)) = (row.highest.before, check.compare(row.highest, &self.growth.limit)) else {
             let reason =
@@ -102,14 +122,48 @@ impl<'a> Gated<'a> {
         (!self.growth.limit.holds(before, delta)).then_some(check)
     }
 
+    /// Whether the most that the code of a row can have held, in both runs of it together, is within the limit.
+    fn holds_highest_with_checkpoints(&self, row: &Row) -> bool {
+        let highest = row.joint.and_then(|joint| joint.highest.both());
+        highest.is_some_and(|highest| self.growth.limit.holds(highest.before, highest.delta().max(0)))
+    }
+
     /// Whether a row changed by more than the limit on stacks, and not only where the peak is.
     fn exceeds(&self, row: &Row) -> bool {
         !self.growth.limit.holds(row.held.before.bytes, row.delta()) && !self.is_held_elsewhere(row)
     }
 
-    /// The check of a row that may exceed the limit on stacks; `None` where it cannot, also as the program asks for no more.
+    /// Whether what the code of a row holds, in both runs of it together, is within the limit.
+    fn holds_with_checkpoints(&self, row: &Row) -> bool {
+        row.joint.is_some_and(|joint| self.growth.limit.holds(joint.before, joint.delta))
+    }
+
+    /// What rows exceed the limit on stacks by without a check.
+    fn unchecked_rows(&self) -> UncheckedRows {
+        let scope = self.scope();
+        let mut unchecked = UncheckedRows::default();
+        let rows = self.device.rows.iter().filter(|row| row.kind.is_memory() && self.exceeds(row));
+        for row in rows.filter(|row| self.is_large(row.delta()) && scope(row)) {
+            unchecked.slack |= row.is_slack();
+            unchecked.checkpointed |= !row.is_slack() && self.holds_with_checkpoints(row);
+        }
+        unchecked
+    }
+
+    /// The same for the limit on the most that they held.
+    fn unchecked_highest(&self) -> UncheckedRows {
+        let scope = self.scope();
+        let rows = self.device.rows.iter().filter(|row| self.holds_highest_with_checkpoints(row) && scope(row));
+        let mut changes = rows.filter_map(|row| row.highest.both());
+        let checkpointed = changes
+            .any(|highest| self.is_large(highest.delta()) && !self.growth.limit.holds(highest.before, highest.delta()));
+        UncheckedRows { checkpointed, ..UncheckedRows::default() }
+    }
+
+    /// The check of a row that may exceed the limit on stacks; `None` where it cannot, also as the program asks for no more,
+    /// or memory only moved into or out of checkpoints.
     fn check_of_row(&self, row: &Row) -> Option<Check> {
-        if !self.exceeds(row) || row.is_slack() {
+        if !self.exceeds(row) || row.is_slack() || self.holds_with_checkpoints(row) {
             return None;
         }
         let mut check = self.check_named(row);
@@ -135,12 +189,8 @@ impl Judge {
             let reason = format!("the {side} has no moment '{moment}' to compare stacks at");
             return self.cannot_tell(gated.check(), reason);
         }
-        let scope = gated.scope();
-        let mut rows = gated.device.rows.iter().filter(|row| row.kind.is_memory() && row.is_slack());
-        let slack = rows.any(|row| gated.exceeds(row) && gated.is_large(row.delta()) && scope(row));
-        let unchecked = UncheckedRows { slack, ..UncheckedRows::default() };
         let checked = self.checks.len();
-        self.growth_of_rows(gated, unchecked, |row| Some((gated.check_of_row(row)?, Some(row.delta()))));
+        self.growth_of_rows(gated, gated.unchecked_rows(), |row| Some((gated.check_of_row(row)?, Some(row.delta()))));
         self.doubt_rows(gated, checked, |row| InexactChange {
             change: row.held.map(|held| Some(held.bytes)),
             errors: row.held_errors,
@@ -150,7 +200,7 @@ impl Judge {
     /// The most that stacks held at any moment: a check for each that exceeds the limit, or one that passes.
     pub(super) fn growth_of_highest(&mut self, gated: &Gated<'_>) {
         let checked = self.checks.len();
-        self.growth_of_rows(gated, UncheckedRows::default(), |row| {
+        self.growth_of_rows(gated, gated.unchecked_highest(), |row| {
             let check = gated.check_of_highest(row)?;
             let delta = check.figures.delta;
             Some((check, delta))

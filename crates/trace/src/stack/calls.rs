@@ -89,9 +89,12 @@ impl SnapshotCode<'_> {
 
     /// True for a stack whose Python begins where autograd calls back into it, on a thread of its own.
     pub(super) fn is_run_by_autograd(&self, stack: StackId) -> bool {
-        let outermost = self.python(stack).last();
-        outermost
-            .is_some_and(|frame| self.function(frame) == "apply" && self.path(frame) == "torch/autograd/function.py")
+        self.python(stack).last().is_some_and(|outermost| self.is_apply(outermost))
+    }
+
+    /// True for the function by which autograd calls Python.
+    pub(super) fn is_apply(&self, frame: FrameId) -> bool {
+        self.function(frame) == "apply" && self.path(frame) == "torch/autograd/function.py"
     }
 
     /// True for the backward pass of a compiled graph, where no frame says which code it was compiled from.

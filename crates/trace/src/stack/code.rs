@@ -161,9 +161,15 @@ impl<'t> SnapshotCode<'t> {
     /// The Python frames that identify a stack, innermost first: those of user and library code, and PyTorch's frames
     /// inside all of them. In between, PyTorch only passes calls on, differently in every release.
     pub fn identifying_frames(&self, stack: StackId) -> Vec<FrameId> {
+        let identifying = self.identifying(self.python(stack));
+        if identifying.is_empty() { self.python(stack).collect() } else { identifying }
+    }
+
+    /// Those of some Python frames.
+    pub(super) fn identifying(&self, frames: impl Iterator<Item = FrameId>) -> Vec<FrameId> {
         let mut inside = true;
         let mut identifying = Vec::new();
-        for frame in self.python(stack) {
+        for frame in frames {
             let known = self.known(frame);
             match known.owner {
                 Owner::User | Owner::Library => {
@@ -178,7 +184,7 @@ impl<'t> SnapshotCode<'t> {
                 _ => {}
             }
         }
-        if identifying.is_empty() { self.python(stack).collect() } else { identifying }
+        identifying
     }
 
     /// The same for people: of a notebook without the frames of its kernel, which are the same around every cell.

@@ -112,7 +112,8 @@ impl<'t> Grouper<'t> {
         let site = site.and_then(|site| tokens.iter().position(|token| *token == site));
         let lines = identifying.iter().map(|&frame| code.line(frame).unwrap_or(0)).collect();
         let operators = code.operator_names(stack);
-        StackGroup { key, tokens, site: site.unwrap_or(0), lines, operators, figures }
+        let node = code.node_tokens(stack).map_or(0, |tokens| tokens.len());
+        StackGroup { key, tokens, site: site.unwrap_or(0), node, lines, operators, figures }
     }
 
     /// The languages of the frames of a stack.

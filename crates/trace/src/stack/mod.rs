@@ -32,6 +32,7 @@ pub use ptmem_base::label::{Label, More};
 
 pub use category::{CATEGORIES, OTHER, Pass};
 pub use checkout::Checkout;
+pub use checkpoint::CheckpointedCode;
 pub use classify::Owner;
 pub(crate) use classify::is_benchmark;
 pub use code::SnapshotCode;

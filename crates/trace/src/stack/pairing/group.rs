@@ -51,6 +51,9 @@ pub struct StackGroup<'t> {
     pub tokens: Vec<Token>,
     /// The one of them that is to blame, see [`crate::stack::SnapshotCode::site`].
     pub site: usize,
+    /// The number of tokens, from the first, that stand for an autograd node without Python frames of its own, which a checkpoint
+    /// with re-entry may run; 0 for other stacks.
+    pub node: usize,
     /// The lines of those functions in one of its stacks; 0 where unknown.
     pub lines: Vec<u32>,
     /// The operators in that stack.

@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use ptmem_base::sides::Sides;
+use ptmem_base::sides::{Side, Sides};
 
-use super::{Pairing, Token};
+use super::{Pairing, StackGroup, Token};
 
 /// Groups of both sides whose functions have the same names, whatever their files.
 type Namesakes = Sides<Vec<usize>>;
@@ -33,6 +33,24 @@ impl Pairing<'_> {
             }
         }
         self.found.callers.sort_unstable();
+    }
+
+    /// Finds the groups of each node that another part of its allocations is in, within checkpoints, than on the other side. A
+    /// checkpoint runs the same nodes in the same order as autograd itself would. Groups with a partner that allocates as often
+    /// stay apart.
+    pub(super) fn find_nodes(&mut self) {
+        let settled = self.found.pairs.iter().filter(|&&(old, new)| {
+            self.before.groups[old].figures.allocations == self.after.groups[new].figures.allocations
+        });
+        let (settled_before, settled_after): (HashSet<usize>, HashSet<usize>) = settled.copied().unzip();
+        let sides =
+            [(Side::Before, self.before.groups, settled_before), (Side::After, self.after.groups, settled_after)];
+        let mut nodes: BTreeMap<&[Token], NodeGroups> = BTreeMap::new();
+        for (side, groups, settled) in sides {
+            let others = groups.iter().enumerate().filter(|(at, of)| of.node > 0 && !settled.contains(at));
+            others.for_each(|(at, of)| nodes.entry(&of.tokens[..of.node]).or_default().add(side, at, of));
+        }
+        self.found.nodes = nodes.into_values().filter(NodeGroups::moved).map(|node| node.groups).collect();
     }
 
     /// The groups of one side that are parts of one on the other, with that one, but for pairs.
@@ -94,6 +112,33 @@ impl Pairing<'_> {
         let before = before.iter().map(|&index| u128::from(self.before.groups[index].figures.allocations));
         let after = after.iter().map(|&index| u128::from(self.after.groups[index].figures.allocations));
         before.sum::<u128>() == after.sum::<u128>()
+    }
+}
+
+/// The groups of an autograd node.
+#[derive(Default)]
+struct NodeGroups {
+    groups: Sides<Vec<usize>>,
+    /// The number of their allocations that autograd itself makes.
+    plain: Sides<u128>,
+    /// The number of those within checkpoints.
+    checkpointed: Sides<u128>,
+}
+
+impl NodeGroups {
+    fn add(&mut self, side: Side, at: usize, group: &StackGroup<'_>) {
+        self.groups.of_mut(side).push(at);
+        let is_plain = group.tokens.len() == group.node;
+        let count = if is_plain { &mut self.plain } else { &mut self.checkpointed };
+        *count.of_mut(side) += u128::from(group.figures.allocations);
+    }
+
+    /// Whether the part of its allocations within checkpoints differs.
+    fn moved(&self) -> bool {
+        let [now, earlier] =
+            [(self.checkpointed.after, self.plain.before), (self.checkpointed.before, self.plain.after)]
+                .map(|(checkpointed, plain)| checkpointed.saturating_mul(plain));
+        now != earlier
     }
 }
 

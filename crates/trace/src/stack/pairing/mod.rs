@@ -78,6 +78,8 @@ pub struct Paired {
     /// Groups without a partner that allocate where one on the other side does, with that one, apart from functions that only one
     /// side has. They need not hold the same.
     pub callers: Vec<(usize, usize)>,
+    /// Groups of one autograd node, where a change to the code moved some of its allocations into or out of checkpoints with re-entry.
+    pub nodes: Vec<Sides<Vec<usize>>>,
 }
 
 /// Pairs the groups of two sides; one without a partner is in no pair. `functions` are those of the files that the groups
@@ -96,6 +98,7 @@ pub fn pair(groups: Sides<&[StackGroup<'_>]>, functions: &ComparedFunctions, rat
     pairing.by_similarity(ratio);
     pairing.join_parts();
     pairing.find_callers();
+    pairing.find_nodes();
     pairing.found.pairs.sort_unstable();
     pairing.found
 }

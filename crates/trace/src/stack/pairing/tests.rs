@@ -14,7 +14,7 @@ fn group(frames: &str, line: u32, figures: u64) -> StackGroup<'static> {
     let tokens: Vec<Token> = frames.chars().map(token).collect();
     let lines = vec![line; tokens.len()];
     let figures = GroupFigures { allocations: figures, blocks: figures, bytes: figures << 20, allocated_total: 0 };
-    StackGroup { key: Key(frames.to_owned()), tokens, site: 0, lines, operators: Vec::new(), figures }
+    StackGroup { key: Key(frames.to_owned()), tokens, site: 0, node: 0, lines, operators: Vec::new(), figures }
 }
 
 fn pairs(before: &[(&str, u64)], after: &[(&str, u64)]) -> Vec<(usize, usize)> {

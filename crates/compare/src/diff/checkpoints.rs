@@ -1,0 +1,160 @@
+//! Memory that moves into or out of checkpoints, as a change lets them compute more code again, or less.
+//!
+//! A checkpoint frees what its code allocates in the forward pass, and allocates it again in the backward pass, where it has another
+//! row. A change that adds the checkpoint makes this row new and the other one smaller. Both are the memory of the same code: what
+//! one of them gains is growth only as far as the other one does not lose it.
+//!
+//! Code is the functions inside the call of a checkpoint, or an autograd node, which a checkpoint with re-entry runs. Rows of the
+//! same run do not make up for each other: the same code may be called from several places. If the share of allocations that
+//! checkpoints make again is the same on both sides, nothing moved, and all rows are judged alone.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use ptmem_base::sides::{Side, Sides};
+use ptmem_trace::profile::StackTotal;
+use ptmem_trace::stack::{GroupBy, Grouper, Token};
+
+use super::row::JointChange;
+
+/// The groups of a row.
+pub(super) type Totals<'t> = Sides<Option<&'t StackTotal>>;
+
+/// Rows of the same code, by their positions.
+#[derive(Default)]
+struct CodeRows {
+    /// Those of the forward pass, or of autograd itself.
+    first: BTreeSet<usize>,
+    /// Those that a checkpoint allocates in the backward pass, by side: of an autograd node, that may be one of them.
+    again: Sides<BTreeSet<usize>>,
+}
+
+/// The changes of rows together with those of the same code, where memory moved between them, by the positions of the rows. Other
+/// groupings have one row for both, or compare what was recorded.
+pub(super) fn joint_changes(rows: &[Totals<'_>], groupers: &Sides<Grouper<'_>>) -> HashMap<usize, JointChange> {
+    let has_checkpoints = groupers.each().into_iter().any(|(_, grouper)| grouper.code().has_checkpoints());
+    if groupers.after.by() != GroupBy::Stack || !has_checkpoints {
+        return HashMap::new();
+    }
+    of_same_code(rows, groupers).iter().flat_map(|code| code.changes(rows)).collect()
+}
+
+/// The rows of code that is in a checkpoint on either side.
+fn of_same_code(rows: &[Totals<'_>], groupers: &Sides<Grouper<'_>>) -> Vec<CodeRows> {
+    let mut by_functions: BTreeMap<Vec<Token>, CodeRows> = BTreeMap::new();
+    for (at, totals) in rows.iter().enumerate() {
+        for (side, total) in totals.each() {
+            let members = total.map(|total| &*total.members).unwrap_or_default();
+            for found in members.iter().flat_map(|of| groupers.of(side).code().checkpointed_code(of.stack)) {
+                let CodeRows { first, again } = by_functions.entry(found.functions).or_default();
+                let of_code = if found.is_again { again.of_mut(side) } else { first };
+                of_code.insert(at);
+            }
+        }
+    }
+    join(by_functions.into_values().filter(CodeRows::is_recomputed).collect())
+}
+
+/// Puts code together that shares a row: checkpoints within each other both run the same code again.
+fn join(all: Vec<CodeRows>) -> Vec<CodeRows> {
+    let mut code_of_row: HashMap<usize, usize> = HashMap::new();
+    let mut parents: Vec<usize> = (0..all.len()).collect();
+    for (at, code) in all.iter().enumerate() {
+        for row in code.all() {
+            let other = root(&mut parents, *code_of_row.entry(row).or_insert(at));
+            let own = root(&mut parents, at);
+            parents[own] = other;
+        }
+    }
+    let mut joined: BTreeMap<usize, CodeRows> = BTreeMap::new();
+    for (at, code) in all.into_iter().enumerate() {
+        let of_root = joined.entry(root(&mut parents, at)).or_default();
+        of_root.first.extend(code.first);
+        of_root.again.before.extend(code.again.before);
+        of_root.again.after.extend(code.again.after);
+    }
+    joined.into_values().collect()
+}
+
+/// The code that stands for all that one shares rows with. Shortens the way to it.
+fn root(parents: &mut [usize], mut at: usize) -> usize {
+    while parents[at] != at {
+        parents[at] = parents[parents[at]];
+        at = parents[at];
+    }
+    at
+}
+
+impl CodeRows {
+    fn is_recomputed(&self) -> bool {
+        !self.again.before.is_empty() || !self.again.after.is_empty()
+    }
+
+    fn all_again(&self) -> BTreeSet<usize> {
+        self.again.before.union(&self.again.after).copied().collect()
+    }
+
+    fn all(&self) -> BTreeSet<usize> {
+        self.all_again().union(&self.first).copied().collect()
+    }
+
+    /// The number of allocations on a side in the first run, and of those that checkpoints make again.
+    fn allocations(&self, rows: &[Totals<'_>], side: Side) -> [u128; 2] {
+        let again = self.again.of(side);
+        let first = self.first.difference(again);
+        [sum(rows, side, first), sum(rows, side, again.iter())]
+    }
+
+    /// The changes of its rows: of those that memory moved from or to, of all of these together.
+    fn changes(&self, rows: &[Totals<'_>]) -> Vec<(usize, JointChange)> {
+        let [of_before, of_after] = Side::BOTH.map(|side| self.allocations(rows, side));
+        let again = self.all_again();
+        let now = of_after[1].saturating_mul(of_before[0]);
+        let (gaining, losing) = match now.cmp(&of_before[1].saturating_mul(of_after[0])) {
+            Ordering::Greater => (&again, &self.first),
+            Ordering::Less => (&self.first, &again),
+            Ordering::Equal => return Vec::new(),
+        };
+        let gained = gaining.iter().filter(|at| delta(&rows[**at]) > 0);
+        let moving: BTreeSet<usize> =
+            gained.chain(losing.iter().filter(|at| delta(&rows[**at]) < 0)).copied().collect();
+        let change: i128 = moving.iter().map(|&at| delta(&rows[at])).sum();
+        let before = moving.iter().fold(0_u64, |sum, &at| sum.saturating_add(held(&rows[at]).before));
+        let highest = self.highest(rows);
+        let mut changes = Vec::new();
+        for at in self.all() {
+            let own = delta(&rows[at]);
+            changes.push(if moving.contains(&at) {
+                let delta = if own > 0 { change.max(0) } else { change.min(0) };
+                (at, JointChange { before, delta, highest })
+            } else {
+                (at, JointChange { before: held(&rows[at]).before, delta: own, highest })
+            });
+        }
+        changes
+    }
+
+    /// The least that all rows can have held at once in the before, and the most in the after.
+    fn highest(&self, rows: &[Totals<'_>]) -> Sides<Option<u64>> {
+        let mut bounds = Sides { before: Some(0_u64), after: Some(0_u64) };
+        for at in self.all() {
+            let own = rows[at].map(|total| total.map_or(Some(0), |total| total.highest.map(|highest| highest.bytes)));
+            bounds.before = bounds.before.zip(own.before).map(|(most, own)| most.max(own));
+            bounds.after = bounds.after.zip(own.after).map(|(sum, own)| sum.saturating_add(own));
+        }
+        bounds
+    }
+}
+
+/// The number of allocations of some rows on a side.
+fn sum<'a>(rows: &[Totals<'_>], side: Side, of: impl Iterator<Item = &'a usize>) -> u128 {
+    of.map(|&at| rows[at].of(side).map_or(0, |total| u128::from(total.allocations))).sum()
+}
+
+fn held(totals: &Totals<'_>) -> Sides<u64> {
+    totals.map(|total| total.map_or(0, |total| total.at.bytes))
+}
+
+fn delta(totals: &Totals<'_>) -> i128 {
+    held(totals).delta()
+}
