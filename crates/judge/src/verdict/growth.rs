@@ -22,6 +22,7 @@ impl GrowthLimit {
 }
 
 /// A device of a comparison, which both sides have, under one limit on growth.
+#[derive(Clone, Copy)]
 pub(super) struct Gated<'a> {
     pub(super) diff: &'a Diff,
     pub(super) device: &'a DeviceDiff,
@@ -56,13 +57,18 @@ impl<'a> Gated<'a> {
         Check { reason: Some(reason), ..self.check() }
     }
 
+    /// The device under each limit of its kind and level.
+    pub(super) fn of_kind(&self) -> impl Iterator<Item = Self> + use<'a> {
+        let gated = *self;
+        let Target { kind, of_host, .. } = gated.growth.target;
+        let same_level = gated.thresholds.growth.iter().filter(move |other| other.level == gated.growth.level);
+        let of_kind = same_level.filter(move |other| other.target.kind == kind && other.target.of_host == of_host);
+        of_kind.map(move |growth| Self { growth, ..gated })
+    }
+
     /// The patterns of all limits of its kind and level on the device.
     pub(super) fn patterns(&self) -> impl Iterator<Item = &'a Pattern> + use<'a> {
-        let Self { growth, thresholds, .. } = *self;
-        let same_level = thresholds.growth.iter().filter(|other| other.level == growth.level);
-        let Target { kind, of_host, .. } = growth.target;
-        let of_kind = same_level.filter(move |other| other.target.kind == kind && other.target.of_host == of_host);
-        of_kind.filter_map(|other| other.target.pattern.as_ref())
+        self.of_kind().filter_map(|other| other.growth.target.pattern.as_ref())
     }
 
     pub(super) fn budget(&self) -> Budget<'a> {
@@ -268,7 +274,7 @@ impl Judge {
     pub(super) fn doubt_or_accept(&mut self, gated: &Gated<'_>, check: &mut Check, metric: Metric) {
         self.doubt(check, gated.errors(metric, |device| metric.max_error(device)));
         if check.outcome == Outcome::Exceeded {
-            gated.budget().accept_metric(check, metric, gated.device, has_rows_at_peak(gated.diff));
+            gated.budget().accept_metric(check, metric, has_rows_at_peak(gated.diff));
         }
     }
 }

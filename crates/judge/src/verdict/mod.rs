@@ -4,6 +4,7 @@ mod accepted;
 mod cause;
 mod change;
 mod checks;
+mod cover;
 mod doubts;
 mod entry;
 mod gate;

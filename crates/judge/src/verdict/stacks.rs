@@ -27,6 +27,13 @@ struct UncheckedRows {
     slack: bool,
 }
 
+/// The rows of a device beyond a limit.
+#[derive(Default)]
+struct ExceedingRows<'a> {
+    checks: Vec<(&'a Row, Check)>,
+    unchecked: UncheckedRows,
+}
+
 impl<'a> Gated<'a> {
     /// A test whether a limit on stacks is about a row: one that its pattern selects, or without a pattern all but those with
     /// limits of their own.
@@ -102,6 +109,34 @@ impl<'a> Gated<'a> {
         (!self.growth.limit.holds(before, delta)).then_some(check)
     }
 
+    /// The check of a row that may exceed the limit, and the change that must be large enough, where it is known; `None` where it
+    /// cannot.
+    fn check_of(&self, row: &Row) -> Option<(Check, Option<i128>)> {
+        if self.growth.target.kind == LimitKind::StackHighest {
+            let check = self.check_of_highest(row)?;
+            let delta = check.figures.delta;
+            return Some((check, delta));
+        }
+        Some((self.check_of_row(row)?, Some(row.delta())))
+    }
+
+    /// The rows that may exceed the limit.
+    fn exceeding(&self) -> ExceedingRows<'a> {
+        let scope = self.scope();
+        let mut found = ExceedingRows::default();
+        for row in self.device.rows.iter().filter(|row| row.kind.is_memory()) {
+            let Some((check, delta)) = self.check_of(row) else { continue };
+            if !scope(row) {
+                found.unchecked.others |= self.growth.target.pattern.is_none();
+            } else if !delta.is_none_or(|delta| self.is_large(delta)) {
+                found.unchecked.small = true;
+            } else {
+                found.checks.push((row, check));
+            }
+        }
+        found
+    }
+
     /// Whether a row changed by more than the limit on stacks, and not only where the peak is.
     fn exceeds(&self, row: &Row) -> bool {
         !self.growth.limit.holds(row.held.before.bytes, row.delta()) && !self.is_held_elsewhere(row)
@@ -138,8 +173,7 @@ impl Judge {
         let scope = gated.scope();
         let mut rows = gated.device.rows.iter().filter(|row| row.kind.is_memory() && row.is_slack());
         let slack = rows.any(|row| gated.exceeds(row) && gated.is_large(row.delta()) && scope(row));
-        let unchecked = UncheckedRows { slack, ..UncheckedRows::default() };
-        self.growth_of_rows(gated, unchecked, |row| Some((gated.check_of_row(row)?, Some(row.delta()))));
+        self.growth_of_rows(gated, slack);
         self.doubt_rows(gated, |row| InexactChange {
             change: row.held.map(|held| Some(held.bytes)),
             errors: row.held_errors,
@@ -148,11 +182,7 @@ impl Judge {
 
     /// The most that stacks held at any moment: a check for each that exceeds the limit, or one that passes.
     pub(super) fn growth_of_highest(&mut self, gated: &Gated<'_>) {
-        self.growth_of_rows(gated, UncheckedRows::default(), |row| {
-            let check = gated.check_of_highest(row)?;
-            let delta = check.figures.delta;
-            Some((check, delta))
-        });
+        self.growth_of_rows(gated, false);
         self.doubt_rows(gated, |row| InexactChange { change: row.highest, errors: row.highest_errors });
     }
 
@@ -180,29 +210,19 @@ impl Judge {
         }
     }
 
-    /// Adds the checks that rows exceed, which come with the change that must be large enough, where it is known; or one that
-    /// passes.
-    fn growth_of_rows(
-        &mut self,
-        gated: &Gated<'_>,
-        mut unchecked: UncheckedRows,
-        check: impl Fn(&Row) -> Option<(Check, Option<i128>)>,
-    ) {
+    /// Adds the checks that rows exceed, or one that passes. `slack`: some grew beyond the limit only by slack.
+    fn growth_of_rows(&mut self, gated: &Gated<'_>, slack: bool) {
         let checked = self.checks.len();
-        let budget = gated.budget();
-        let scope = gated.scope();
-        for row in gated.device.rows.iter().filter(|row| row.kind.is_memory()) {
-            let Some((mut check, delta)) = check(row) else { continue };
-            if !scope(row) {
-                unchecked.others |= gated.growth.target.pattern.is_none();
-            } else if !delta.is_none_or(|delta| gated.is_large(delta)) {
-                unchecked.small = true;
-            } else {
-                budget.accept_stack(&mut check, row, &mut self.spent);
-                self.add(check);
-            }
+        let ExceedingRows { mut checks, unchecked } = gated.exceeding();
+        if !gated.thresholds.accepted.is_empty() {
+            let budget = gated.budget();
+            let key = (gated.device.id(), gated.growth.target.kind, gated.growth.level);
+            let of_kind = gated.of_kind().flat_map(|gated| gated.exceeding().checks);
+            let covered = self.covers.entry(key).or_insert_with(|| budget.cover_stacks(of_kind));
+            checks.iter_mut().for_each(|(row, check)| budget.accept_stack(check, row, covered));
         }
-        self.or_pass(checked, gated.passed(unchecked), None);
+        checks.into_iter().for_each(|(_, check)| self.add(check));
+        self.or_pass(checked, gated.passed(UncheckedRows { slack, ..unchecked }), None);
     }
 
     /// A pattern that matches no stack on any device of its limit checks nothing.
