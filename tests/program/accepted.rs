@@ -76,7 +76,7 @@ fn a_proposed_entry_covers_growth_beside_workspaces_too() {
     assert_reads!(entry => str![[r#"
   [[accept]]
   metric = "peak"
-  bytes = "2MiB" # peak: +1.50 MiB, allowed +204.80 KiB
+  bytes = "2MiB" # peak beside cuBLAS workspaces: +1.50 MiB, allowed +204.80 KiB
   reason = "why it is worth it"
   expires = 2027-01-29
 "#]]);

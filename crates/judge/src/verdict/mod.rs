@@ -54,3 +54,4 @@ pub use ranks::Ranks;
 pub use target::{GrowthLimit, Level, Maximum, ParseThresholdError, Target};
 pub use thresholds::{DEFAULT_MIN_DELTA, Excuse, Headroom, NoBefore, Thresholds};
 pub use words::Headline;
+pub use workspaces::BESIDE_WORKSPACES;
