@@ -9,6 +9,7 @@ use ptmem::verdict::{Judgement, Thresholds, Verdict, judge_diff};
 use crate::support::program::Program;
 
 const MODULE: &str = "/env/site-packages/torch/nn/modules/module.py:_call_impl:9";
+const WRAPPED: &str = "/env/site-packages/torch/nn/modules/module.py:_wrapped_call_impl:4";
 const SGD: &str = "/env/site-packages/torch/optim/sgd.py:step:5";
 const KIB: u64 = 1 << 10;
 
@@ -87,7 +88,13 @@ impl Training {
 
 /// A module is called from a line of `main`.
 fn call(program: &mut Program, line: &str, bytes: u64) {
-    program.alloc_under("activation", &["/repo/model.py:forward:3", MODULE, line, "/repo/train.py:main:20"], bytes);
+    call_for("activation", program, line, bytes);
+}
+
+/// The same, for a block of this name.
+fn call_for(name: &str, program: &mut Program, line: &str, bytes: u64) {
+    let frames = ["/repo/model.py:forward:3", MODULE, WRAPPED, line, "/repo/train.py:main:20"];
+    program.alloc_under(name, &frames, bytes);
 }
 
 /// The passes that are found, in order.
@@ -167,6 +174,44 @@ fn a_generator_whose_graph_is_kept_does_not_evaluate() {
     }
     let profile = profile::read(&*program.snapshot(), "run.pkl", ReadOptions::default()).unwrap();
     assert_eq!(passes(&profile).into_iter().filter(|pass| *pass == "evaluation").count(), 1);
+}
+
+/// A forward and a backward pass and a step of the optimizer, of one of two networks that are trained in turn.
+fn train(program: &mut Program, function: &str) {
+    call(program, &format!("/repo/train.py:{function}:12"), 300 * KIB);
+    program.alloc_under("gradient", &[], 200 * KIB);
+    program.free("activation");
+    program.alloc_under("buffer", &[SGD, &format!("/repo/train.py:{function}:14"), "/repo/train.py:main:20"], KIB);
+    program.free("buffer");
+    program.free("gradient");
+}
+
+/// The number of times that a program evaluates which calls a module from a line before it trains the first of two networks. It may
+/// keep the result until the end of the step.
+fn count_evaluation(line: &str, is_kept: bool) -> usize {
+    let mut program = Program::default();
+    for _ in 0..4 {
+        call_for("result", &mut program, line, 300 * KIB);
+        if !is_kept {
+            program.free("result");
+        }
+        train(&mut program, "train_generator");
+        train(&mut program, "train_critic");
+        if is_kept {
+            program.free("result");
+        }
+    }
+    let profile = profile::read(&*program.snapshot(), "run.pkl", ReadOptions::default()).unwrap();
+    passes(&profile).into_iter().filter(|pass| *pass == "evaluation").count()
+}
+
+#[test]
+fn validation_before_one_of_two_backward_passes_is_evaluation() {
+    assert_eq!(count_evaluation("/repo/train.py:validate:31", false), 4);
+    // The step uses what another function returns.
+    assert_eq!(count_evaluation("/repo/train.py:targets:31", true), 0);
+    // The function that trains calls a target network, and keeps only what it computes from that.
+    assert_eq!(count_evaluation("/repo/train.py:train_generator:10", false), 0);
 }
 
 #[test]

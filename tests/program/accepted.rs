@@ -76,10 +76,96 @@ fn a_proposed_entry_covers_growth_beside_workspaces_too() {
     assert_reads!(entry => str![[r#"
   [[accept]]
   metric = "peak"
-  bytes = "2MiB" # peak: +1.50 MiB, allowed +204.80 KiB
+  bytes = "2MiB" # peak beside cuBLAS workspaces: +1.50 MiB, allowed +204.80 KiB
   reason = "why it is worth it"
   expires = 2027-01-29
 "#]]);
     let (code, report) = diff_beside_workspaces(folder.path(), &entry);
     assert_eq!(code, Some(0), "{report}");
+}
+
+/// A snapshot of a stack of each function, of so many MiB.
+fn stacks(sizes: [(&str, u64); 4]) -> Vec<u8> {
+    let mut events = vec![event("segment_alloc", A, 400 * MIB)];
+    let mut blocks = Vec::new();
+    let mut at = A;
+    for (function, size) in sizes.map(|(function, size)| (function, size * MIB)) {
+        events.push(event("alloc", at, size).with("frames", vec![frame(function, "/repo/train.py", 7)]));
+        blocks.push((size, true));
+        at += size;
+    }
+    blocks.push((A + 400 * MIB - at, false));
+    file(vec![segment(A, &blocks)], events)
+}
+
+/// An entry for stacks.
+fn entry_for(patterns: &str, bytes: &str, reason: &str) -> String {
+    format!("[[accept]]\npattern = [{patterns}]\nbytes = \"{bytes}\"\nreason = \"{reason}\"\nexpires = 9999-12-31\n")
+}
+
+/// Exit code, and the lines of the checks of stacks.
+fn judge_stacks(folder: &Path, config: &str) -> String {
+    fs::write(folder.join("ptmem.toml"), config).unwrap();
+    let output = ptmem(folder, &["diff", "before.pkl", "after.pkl"]);
+    let report = text(&output.stdout);
+    let checks = report.lines().filter(|line| line.contains("  stack ") && !line.starts_with(' '));
+    format!("{}\n{}", output.status.code().unwrap(), checks.collect::<Vec<_>>().join("\n"))
+}
+
+#[test]
+fn the_order_of_entries_does_not_matter() {
+    let folder = tempfile::tempdir().unwrap();
+    let rest = ("rest", 100);
+    fs::write(folder.path().join("before.pkl"), stacks([("one", 10), ("two", 10), ("three", 10), rest])).unwrap();
+    fs::write(folder.path().join("after.pkl"), stacks([("one", 20), ("two", 20), ("three", 20), rest])).unwrap();
+    let limits = "max-growth = { stack = \"0\", peak = \"0\" }\n";
+    let [wide, narrow, other] = [("\"one*\", \"two*\"", "wide"), ("\"one*\"", "narrow"), ("\"t*\"", "other")]
+        .map(|(patterns, reason)| entry_for(patterns, "10MiB", reason));
+    for entries in [
+        [&wide, &narrow, &other],
+        [&wide, &other, &narrow],
+        [&narrow, &wide, &other],
+        [&narrow, &other, &wide],
+        [&other, &wide, &narrow],
+        [&other, &narrow, &wide],
+    ] {
+        let verdict = judge_stacks(folder.path(), &format!("{limits}{}{}{}", entries[0], entries[1], entries[2]));
+        assert_eq!(verdict.lines().next(), Some("0"), "{verdict}");
+    }
+    assert_reads!(judge_stacks(folder.path(), &format!("{limits}{wide}{narrow}")) => str![[r#"
+1
+FAIL      stack three (train.py:7) grew 10.00 MiB (+100.0 %), allowed 0 B
+accepted  stack one (train.py:7) grew 10.00 MiB (+100.0 %), allowed 0 B (10.00 MiB accepted until 9999-12-31: narrow)
+accepted  stack two (train.py:7) grew 10.00 MiB (+100.0 %), allowed 0 B (10.00 MiB accepted until 9999-12-31: wide)
+"#]]);
+    assert_reads!(judge_stacks(folder.path(), &format!("{limits}{narrow}{wide}")) => str![[r#"
+1
+FAIL      stack three (train.py:7) grew 10.00 MiB (+100.0 %), allowed 0 B
+accepted  stack one (train.py:7) grew 10.00 MiB (+100.0 %), allowed 0 B (10.00 MiB accepted until 9999-12-31: narrow)
+accepted  stack two (train.py:7) grew 10.00 MiB (+100.0 %), allowed 0 B (10.00 MiB accepted until 9999-12-31: wide)
+"#]]);
+}
+
+/// Several limits are on stacks that one entry is about.
+#[test]
+fn a_proposed_entry_leaves_others_to_the_stacks_that_need_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let rest = ("rest", 90);
+    fs::write(folder.path().join("before.pkl"), stacks([("one", 20), ("two", 20), ("three", 10), rest])).unwrap();
+    fs::write(folder.path().join("after.pkl"), stacks([("one", 22), ("two", 28), ("three", 18), rest])).unwrap();
+    let limits = "max-growth = { peak = \"1%\", stack = \"5%\", \"stack:one*\" = \"0\" }\n";
+    let config = format!("{limits}{}", entry_for("\"*\"", "6MiB", "all"));
+    assert_reads!(judge_stacks(folder.path(), &config) => str![[r#"
+1
+FAIL      stack two (train.py:7) grew 8.00 MiB (+40.0 %), allowed 5 % (4.00 MiB accepted until 9999-12-31: all)
+FAIL      stack three (train.py:7) grew 8.00 MiB (+80.0 %), allowed 5 % (4.00 MiB accepted until 9999-12-31: all)
+accepted  stack one (train.py:7) grew 2.00 MiB (+10.0 %), allowed 0 B (2.00 MiB accepted until 9999-12-31: all)
+"#]]);
+    let proposed = proposed(&text(&ptmem(folder.path(), &["diff", "before.pkl", "after.pkl"]).stdout));
+    assert_reads!(judge_stacks(folder.path(), &format!("{config}{proposed}")) => str![[r#"
+0
+accepted  stack two (train.py:7) grew 8.00 MiB (+40.0 %), allowed 5 % (4.00 MiB accepted until 9999-12-31: all; 3.00 MiB accepted until 2027-01-29: why it is worth it)
+accepted  stack three (train.py:7) grew 8.00 MiB (+80.0 %), allowed 5 % (7.50 MiB accepted until 2027-01-29: why it is worth it)
+accepted  stack one (train.py:7) grew 2.00 MiB (+10.0 %), allowed 0 B (2.00 MiB accepted until 9999-12-31: all)
+"#]]);
 }

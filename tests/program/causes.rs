@@ -385,6 +385,10 @@ fn as_many_times_as_many_blocks_lead_to_the_one_number_that_explains_it() {
     let stories = ["+x1 +x2 +W1", "+x1 +x2 +x3 +x4 +x5 +W1"];
     let lead = cause(&configured("chunks: 2\n", "chunks: 4\n", stories), "0")["lead"].as_str().unwrap().to_owned();
     assert_reads!(lead => str!["No stack of the growth at the peak leads to an edit. The only edit of the change that can matter is conf.yaml:1 (now `chunks: 4`) (inferred)."]);
+    // A second block may be of anything: it shows no ratio.
+    let checkout = configured("epochs: 5\n", "epochs: 10\n", ["+x1 +W1", "+x1 +x2 +W1 +W2"]);
+    let lead = cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();
+    assert_reads!(lead => str!["No stack of the growth at the peak leads to an edit. The only edit of the change that can matter is conf.yaml:1 (now `epochs: 10`) (inferred)."]);
 }
 
 #[test]

@@ -257,6 +257,8 @@ fn a_branch_is_compared_with_where_it_leaves_the_default_branch() {
     let output = checkout.run(&["--base", "nothing"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("--base, nothing: the checkout lacks it"), "{}", text(&output.stderr));
+    let output = checkout.run(&["--base", "main..HEAD"]);
+    assert!(text(&output.stderr).contains("--base main..HEAD: a range of commits"), "{}", text(&output.stderr));
 }
 
 #[test]

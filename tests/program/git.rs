@@ -364,6 +364,12 @@ fn without_git_or_a_repository_it_says_what_is_missing() {
         assert_eq!(output.status.code(), Some(2));
         assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
     }
+    // The commit of a message.
+    checkout.git(&["commit", "--quiet", "--allow-empty", "--message", "widen a..b"]);
+    for base in [":/widen a..b", "HEAD^{/widen a..b}"] {
+        let output = checkout.ptmem(&["--git", base]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    }
     checkout.git(&["switch", "--quiet", "--orphan", "other"]);
     checkout.git(&["commit", "--quiet", "--allow-empty", "--message", "unrelated"]);
     let output = checkout.ptmem(&["--git", "main"]);

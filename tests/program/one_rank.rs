@@ -173,7 +173,8 @@ if __name__ == '__main__':
     let output = record_script_with(&python, place.path(), script, "x.pkl", &["--world-size", "2", "--rank", "0"]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
-        stderr.contains("at the same time: with --world-size, or ranks of a gate, the command must be"),
+        stderr
+            .contains("at the same time: with --world-size, or ranks of a gate, the command must be one rank, in one"),
         "{stderr}"
     );
     assert!(!output.status.success());

@@ -263,18 +263,65 @@ for _ in range(2):
     optimizer.step()
 ";
 
-#[test]
-#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
-fn all_memory_of_a_shared_parameter_is_in_one_row() {
-    let Some(python) = suitable_python() else { return };
+/// Bytes by module at the end of a program.
+fn at_end_of(program: &str) -> Option<Vec<(String, u64)>> {
+    let python = suitable_python()?;
     let place = TempDir::new().unwrap();
-    let output = record_script_with(&python, place.path(), TIED, "out.pkl", &["--modules"]);
+    let output = record_script_with(&python, place.path(), program, "out.pkl", &["--modules"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let figures = figures(&place.path().join("out.pkl"), &["--group-by", "module", "--at", "end", "--top", "0"]);
-    let rows = figures["stacks"].as_array().unwrap();
-    let shared = rows.iter().find(|row| row["label"] == "<several modules>").unwrap();
+    let rows = figures["stacks"].as_array().unwrap().iter();
+    Some(rows.map(|row| (row["label"].as_str().unwrap().to_owned(), row["end"].as_u64().unwrap())).collect())
+}
+
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn all_memory_of_a_shared_parameter_belongs_to_the_first_module_that_holds_it() {
+    let Some(rows) = at_end_of(TIED) else { return };
     // The parameter, its gradient, and two moments.
-    assert_eq!(shared["end"], 4 * 512 * 64 * 4);
+    assert_eq!(bytes_of(&rows, "embed"), 4 * 512 * 64 * 4, "{rows:?}");
+    assert_eq!(bytes_of(&rows, "<several modules>"), 0, "{rows:?}");
+}
+
+/// Parameters of two modules are views of one buffer.
+const FLAT: &str = "
+import torch
+from torch import nn
+
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1024))
+
+    def forward(self, batch):
+        return batch * self.weight
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.decoder = Scale(), Scale()
+
+    def forward(self, batch):
+        return self.decoder(self.encoder(batch))
+
+model = Net().cuda()
+flat = torch.ones(2048, device='cuda')
+model.encoder.weight.data, model.decoder.weight.data = flat[:1024], flat[1024:]
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(2):
+    optimizer.zero_grad()
+    model(torch.randn(8, 1024, device='cuda')).sum().backward()
+    optimizer.step()
+";
+
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn parameters_in_one_buffer_keep_their_gradients_and_moments() {
+    let Some(rows) = at_end_of(FLAT) else { return };
+    // A gradient and two moments each, and the buffer.
+    for (label, tensors) in [("encoder", 3), ("decoder", 3), ("<several modules>", 2)] {
+        assert_eq!(bytes_of(&rows, label), tensors * 1024 * 4, "{label} of {rows:?}");
+    }
 }
 
 /// Modules that never run, and cannot be walked: one without a hash, one that fails, and some that a thread builds.

@@ -260,6 +260,22 @@ fn a_limit_on_modules_needs_a_recording_with_modules() {
     assert!(line.contains("the before has no modules: record with"), "{line}");
 }
 
+#[test]
+fn limits_on_modules_see_blocks_of_several_modules() {
+    let folder = recorded();
+    for (name, size) in [("a.pkl", 6 * MIB), ("b.pkl", 9 * MIB)] {
+        let mut facts = facts();
+        facts["modules"][0]["names"] = json!(["", "encoder", "<several modules>", "<optimizer>", "decoder"]);
+        write(folder.path(), name, &history(size).with("ptmem", facts));
+    }
+    let gate = |limit: &str| judged(verdict_of(folder.path(), &["diff", "a.pkl", "b.pkl", "--max-growth", limit]));
+    assert_reads!(gate("module:*=5%") => str!["1: FAIL module <several modules> grew 3.00 MiB (+50.0 %), allowed 5 %"]);
+    assert_reads!(gate("module:<several modules>=5%") => str!["1: FAIL module <several modules> grew 3.00 MiB (+50.0 %), allowed 5 %"]);
+    assert_reads!(gate("module:*coder=5%") => str!["0: PASS no module:*coder grew by more than 5 %"]);
+    // Memory of no module.
+    assert_reads!(gate("module:<optimizer>=5%") => str!["3: INCONCLUSIVE module:<optimizer>: the pattern matches no module on either side; the nearest modules are '<several modules>', 'decoder' and 'encoder'"]);
+}
+
 /// Records it with an allocation of 3 MiB on a second device, of this module if there is one.
 fn record_on_two(folder: &Path, name: &str, module: Option<&str>) {
     let mut facts = facts();

@@ -487,9 +487,9 @@ class Recorder:
             process, _, written = file.read().partition(" ")
             if process and process != str(self.process):
                 if float(written) > self.began:
-                    why = ": with --world-size, or ranks of a gate, the command must be one rank"
-                    if not ALONE:
-                        why = f", and have no rank by which to name their files: {path} is that of the first"
+                    why = f", and have no rank by which to name their files: {path} is that of the first"
+                    if ALONE:
+                        why = ": with --world-size, or ranks of a gate, the command must be one rank, in one process"
                     self.fail(f"processes {process} and {self.process} used the GPU at the same time{why}")
                     return False
                 sys.stderr.write(

@@ -12,6 +12,9 @@ use crate::trace::ClassTags;
 /// The way to a recording with modules.
 pub const HOW_TO_RECORD: &str = "record with 'ptmem simulate --modules' or ptmem_gate.record(modules=True)";
 
+/// The module of a block whose tensors belong to modules that have no common path, as recorders name it.
+pub const SEVERAL_MODULES: &str = "<several modules>";
+
 /// The tags of the allocations of one device.
 #[derive(Debug, Default)]
 pub struct DeviceTags {

@@ -2,7 +2,7 @@
 
 use std::env;
 
-use anyhow::{Context as _, Error, Result, anyhow};
+use anyhow::{Context as _, Error, Result, anyhow, bail};
 use ptmem::diagnostic::{Code, Diagnostic};
 use serde_json::Value;
 
@@ -99,13 +99,16 @@ fn of_merge(place: &StartFolder, head: Option<&str>, wanted: &str, what: &str) -
 fn merge_base(place: &StartFolder, name: &str, what: &str) -> Result<BaseCommit> {
     // If git is missing or refuses the checkout, no commit is found, either.
     Repository::find(place)?;
-    let lacks = || {
+    let commit = git::commit(&mut place.git(), name);
+    if commit.is_none() && git::is_range(name) {
+        bail!("{what} {name}: a range of commits; expected the commit or the branch to compare with");
+    }
+    let hash = commit.and_then(|commit| common(place, &commit)).ok_or_else(|| {
         anyhow!(
             "{what}, {name}: the checkout lacks it, or the history back to it; fetch it (in GitHub Actions with fetch-depth: 2 of \
              actions/checkout for a pull request, otherwise 0), or give another --base"
         )
-    };
-    let hash = git::commit(&mut place.git(), name).and_then(|commit| common(place, &commit)).ok_or_else(lacks)?;
+    })?;
     Ok(BaseCommit { reason: what.to_owned(), hash })
 }
 

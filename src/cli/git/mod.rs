@@ -19,7 +19,7 @@ use ptmem_base::text::thousands;
 
 use kinds::{is_read, may_be_python};
 use program::answer;
-pub(crate) use program::{allow_fetching, commit, git, output, text};
+pub(crate) use program::{allow_fetching, commit, git, is_range, output, text};
 pub(crate) use repository::{Repository, require_object};
 
 use super::output as messages;

@@ -56,7 +56,14 @@ pub(crate) fn text(git: &mut Command, arguments: &[&str]) -> Result<String> {
 
 /// The hash of the commit that a name stands for.
 pub(crate) fn commit(git: &mut Command, name: &str) -> Option<String> {
-    text(git, &["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{name}^{{commit}}")]).ok()
+    // A search takes all that follows for a message, and finds only commits.
+    let wanted = if name.starts_with(":/") { name.to_owned() } else { format!("{name}^{{commit}}") };
+    text(git, &["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted]).ok()
+}
+
+/// Whether a name that stands for no commit is a range of commits. A search for a message with two dots stands for a commit.
+pub(crate) fn is_range(name: &str) -> bool {
+    name.contains("..")
 }
 
 /// The next answer of `git cat-file --batch`: a line with name, type and size, and the bytes; or a line that says why there are

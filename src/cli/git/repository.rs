@@ -11,7 +11,7 @@ use ptmem::sides::Sides;
 
 use super::LARGEST_FILE;
 use super::kinds::may_matter;
-use super::program::{answer, commit, git, output, text};
+use super::program::{answer, commit, git, is_range, output, text};
 use crate::cli::checkout;
 use crate::cli::place::StartFolder;
 
@@ -56,15 +56,16 @@ impl Repository {
 
     /// The commit in which the history of the checkout and that of `base` part.
     pub(crate) fn merge_base(&self, base: &str) -> Result<String> {
-        if base.contains("..") {
-            bail!("--git {base}: a range of commits; expected the commit or the branch of the before");
-        }
-        let commit = commit(&mut self.git(), base).ok_or_else(|| {
-            anyhow!(
+        let commit = match commit(&mut self.git(), base) {
+            Some(commit) => commit,
+            None if is_range(base) => {
+                bail!("--git {base}: a range of commits; expected the commit or the branch of the before")
+            }
+            None => bail!(
                 "--git {base}: there is no such commit, branch or tag here; a shallow clone may lack it (with \
                  actions/checkout set fetch-depth: 0)"
-            )
-        })?;
+            ),
+        };
         text(&mut self.git(), &["merge-base", &commit, "HEAD"]).map_err(|_| {
             anyhow!(
                 "--git {base}: shares no commit with the checkout as far as its history is here; a shallow clone lacks \

@@ -1,6 +1,6 @@
 //! Growth that was agreed to: how much, of what, why, and until when.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, UNIX_EPOCH};
@@ -12,6 +12,7 @@ use ptmem_compare::diff::{DeviceDiff, Row};
 use ptmem_compare::patch::Edit;
 use ptmem_trace::profile::Metric;
 
+use super::cover::Cover;
 use super::row_names::RowNames;
 use super::{Check, Level, LimitKind, Outcome, PassedBy, Target};
 
@@ -71,28 +72,43 @@ pub struct Accepted {
     pub expires: Day,
 }
 
-/// Bytes of agreements that stacks have used up. All limits of one kind and level on a device share them.
-#[derive(Debug, Default)]
-pub(super) struct SpentBytes(HashMap<(Option<DeviceId>, LimitKind, Level), Vec<Spent>>);
+/// How agreements cover the growth of stacks. All limits of one kind and level on a device share their bytes.
+pub(super) type StackCovers = HashMap<(Option<DeviceId>, LimitKind, Level), StackCover>;
 
-/// Bytes of one agreement that stacks have used up.
-#[derive(Debug, Clone, Default)]
-struct Spent {
-    total: u64,
-    /// The bytes of each stack by its key: several limits may be about one stack, whose growth is covered once.
-    by_stack: HashMap<String, u64>,
+/// How agreements cover the growth of the stacks of a device beyond limits of one kind and level.
+#[derive(Debug, Default)]
+pub(super) struct StackCover {
+    cover: Cover,
+    /// The growth of each stack by its key: several limits may be about one stack, whose growth is covered once.
+    by_stack: HashMap<String, usize>,
 }
 
-impl Spent {
-    /// The bytes that all other stacks have used up.
-    fn by_others(&self, key: &str) -> u64 {
-        self.total - self.by_stack.get(key).copied().unwrap_or(0)
+impl StackCover {
+    /// Covers the growth of a stack up to these bytes; no more than before if the agreements do not suffice for that and for
+    /// growth that is covered already.
+    fn raise(&mut self, key: &str, about: Vec<bool>, bytes: u64) {
+        let growth = *self.by_stack.entry(key.to_owned()).or_insert_with(|| self.cover.add(about));
+        let missing = bytes.saturating_sub(self.cover.covered(growth).iter().sum());
+        let covered = self.cover.cover(growth, missing);
+        if covered < missing {
+            self.cover.uncover(growth, covered);
+        }
     }
 
-    fn spend(&mut self, key: &str, bytes: u64) {
-        let own = self.by_stack.entry(key.to_owned()).or_default();
-        self.total += bytes.saturating_sub(*own);
-        *own = bytes.max(*own);
+    /// The bytes of each agreement for the growth of a stack: those that cover it; if they do not suffice, also those that are left.
+    fn offers(&self, key: &str, about: &[bool], excess: u128) -> Vec<u64> {
+        let Some(&growth) = self.by_stack.get(key) else { return self.cover.left(about).collect() };
+        let own = self.cover.covered(growth);
+        if own.iter().copied().map(u128::from).sum::<u128>() >= excess {
+            return own.to_vec();
+        }
+        own.iter().zip(self.cover.left(about)).map(|(own, left)| own + left).collect()
+    }
+
+    /// The bytes by which a stack may grow: those that cover its growth, and those that are left.
+    fn available(&self, key: &str, about: &[bool]) -> u128 {
+        let own = self.by_stack.get(key).map_or(&[][..], |&growth| self.cover.covered(growth));
+        own.iter().copied().chain(self.cover.left(about)).map(u128::from).sum()
     }
 }
 
@@ -119,27 +135,39 @@ impl<'a> Budget<'a> {
         Self { accepted, stacks: stacks.collect(), names, device, today }
     }
 
-    /// Accepts the growth of a stack, as far as other stacks leave something.
-    pub(super) fn accept_stack(&self, check: &mut Check, row: &Row, spent: &mut SpentBytes) {
-        let edit = row.edit.filter(|_| !check.is_improvement()).and_then(|edit| self.device.edit(edit));
-        let spent = spent.0.entry((check.device, check.kind(), check.limit.level)).or_default();
-        spent.resize_with(self.accepted.len(), Spent::default);
-        let agreements = self.accepted.iter().zip(&self.stacks).zip(&*spent);
-        let offers = agreements.map(|((accepted, stacks), spent)| {
-            let is_about = self.covers(stacks, row) || is_through(accepted, edit);
-            if is_about { accepted.bytes.saturating_sub(spent.by_others(&row.key)) } else { 0 }
-        });
-        let offers: Vec<u64> = offers.collect();
-        let excess = match check.outcome {
-            // Growth that is not known is at most what the stack holds now.
-            Outcome::Inconclusive => Some(u128::from(row.held.after.bytes)),
-            Outcome::Pass | Outcome::Exceeded => excess(check),
-        };
-        let Some(excess) = excess else { return };
-        let used = self.accept_excess(check, excess, &offers);
-        for (spent, used) in spent.iter_mut().zip(used).filter(|(_, used)| *used > 0) {
-            spent.spend(&row.key, used);
+    /// Covers the growth of stacks beyond their limits.
+    pub(super) fn cover_stacks<'r>(&self, checks: impl Iterator<Item = (&'r Row, Check)>) -> StackCover {
+        let valid = self.accepted.iter().map(|accepted| if self.has_expired(accepted) { 0 } else { accepted.bytes });
+        let mut covered = StackCover { cover: Cover::new(valid), ..StackCover::default() };
+        for (row, check) in checks {
+            if let Some(excess) = excess_of_stack(&check, row).and_then(|excess| u64::try_from(excess).ok()) {
+                covered.raise(&row.key, self.about(&check, row), excess);
+            }
         }
+        covered
+    }
+
+    /// Accepts the growth of a stack if it is covered.
+    pub(super) fn accept_stack(&self, check: &mut Check, row: &Row, covered: &StackCover) {
+        let Some(excess) = excess_of_stack(check, row) else { return };
+        let about = self.about(check, row);
+        check.limit.accepted = covered.available(&row.key, &about);
+        let offers = covered.offers(&row.key, &about, excess);
+        let offers = offers.into_iter().zip(&about).zip(self.accepted).map(|((offer, is_about), accepted)| {
+            if *is_about && self.has_expired(accepted) { accepted.bytes } else { offer }
+        });
+        self.accept_excess(check, excess, &offers.collect::<Vec<_>>());
+    }
+
+    /// Whether each agreement is about a stack, or about the edit that its growth leads to.
+    fn about(&self, check: &Check, row: &Row) -> Vec<bool> {
+        let edit = row.edit.filter(|_| !check.is_improvement()).and_then(|edit| self.device.edit(edit));
+        let agreements = self.accepted.iter().zip(&self.stacks);
+        agreements.map(|(accepted, stacks)| self.covers(stacks, row) || is_through(accepted, edit)).collect()
+    }
+
+    fn has_expired(&self, accepted: &Accepted) -> bool {
+        accepted.expires < self.today
     }
 
     /// Accepts growth of a phase or of a module.
@@ -159,25 +187,38 @@ impl<'a> Budget<'a> {
     }
 
     /// Accepts the growth of a figure: of the peak as much as stacks made it grow whose growth is accepted.
-    pub(super) fn accept_metric(&self, check: &mut Check, metric: Metric, device: &DeviceDiff, rows_at_peak: bool) {
+    pub(super) fn accept_metric(&self, check: &mut Check, metric: Metric, rows_at_peak: bool) {
         let mut offers = self.offers_for(check, metric.name());
         let is_compared = rows_at_peak && !check.figures.is_elsewhere;
         let is_by_stacks = metric == Metric::Peak && is_compared && !check.is_improvement();
-        for row in device.rows.iter().filter(|row| is_by_stacks && row.delta() > 0) {
-            // Growth is covered once; agreements that have not expired come first.
-            let mut left = u64::try_from(row.delta()).unwrap_or(u64::MAX);
-            for expired in [false, true] {
-                for (at, accepted) in self.accepted.iter().enumerate() {
-                    if self.covers(&self.stacks[at], row) && (accepted.expires < self.today) == expired {
-                        let offer = &mut offers[at];
-                        let take = left.min(accepted.bytes - *offer);
-                        *offer += take;
-                        left -= take;
-                    }
-                }
-            }
+        if is_by_stacks {
+            self.offer_for_stacks(&mut offers);
         }
         self.accept(check, &offers);
+    }
+
+    /// Adds what agreements offer for the growth of stacks, which is covered once, first by those that have not expired.
+    fn offer_for_stacks(&self, offers: &mut [u64]) {
+        let mut growths: BTreeMap<Vec<bool>, u64> = BTreeMap::new();
+        for row in self.device.rows.iter().filter(|row| row.delta() > 0) {
+            let about = self.stacks.iter().map(|stacks| self.covers(stacks, row)).collect();
+            let growth = growths.entry(about).or_default();
+            *growth = growth.saturating_add(u64::try_from(row.delta()).unwrap_or(u64::MAX));
+        }
+        for expired in [false, true] {
+            let bytes = self.accepted.iter().zip(&*offers);
+            let mut cover =
+                Cover::new(bytes.map(
+                    |(accepted, offer)| {
+                        if self.has_expired(accepted) == expired { accepted.bytes - offer } else { 0 }
+                    },
+                ));
+            for (about, bytes) in &mut growths {
+                let growth = cover.add(about.clone());
+                *bytes -= cover.cover(growth, *bytes);
+            }
+            offers.iter_mut().zip(cover.used()).for_each(|(offer, used)| *offer += used);
+        }
     }
 
     /// Whether an agreement about these stacks is about a row.
@@ -188,47 +229,52 @@ impl<'a> Budget<'a> {
     /// Lets a check pass if what is offered makes up for its excess, and states that as its reason.
     fn accept(&self, check: &mut Check, offers: &[u64]) {
         if let Some(excess) = excess(check) {
+            let valid = self.accepted.iter().zip(offers).filter(|(accepted, _)| !self.has_expired(accepted));
+            check.limit.accepted = valid.map(|(_, offer)| u128::from(*offer)).sum();
             self.accept_excess(check, excess, offers);
         }
     }
 
-    /// The same for a stated excess; returns the bytes that were used of each offer.
-    fn accept_excess(&self, check: &mut Check, mut excess: u128, offers: &[u64]) -> Vec<u64> {
-        let mut used = vec![0; offers.len()];
+    /// The same for a stated excess.
+    fn accept_excess(&self, check: &mut Check, mut excess: u128, offers: &[u64]) {
         let mut said = Vec::new();
-        for (i, (accepted, &offer)) in self.accepted.iter().zip(offers).enumerate() {
-            let Accepted { reason, expires, .. } = accepted;
-            if *expires >= self.today {
-                check.limit.accepted += u128::from(offer);
-            }
-            if offer == 0 || excess == 0 {
-                continue;
-            }
-            if *expires < self.today {
-                said.push(format!("{} were accepted until {expires}, which has passed: {reason}", Size(offer)));
-                continue;
-            }
+        let (expired, valid): (Vec<_>, Vec<_>) =
+            self.accepted.iter().zip(offers).filter(|(_, offer)| **offer > 0).partition(|(of, _)| self.has_expired(of));
+        for (Accepted { reason, expires, .. }, &offer) in valid {
             let take = u64::try_from(excess.min(u128::from(offer))).unwrap_or(offer);
-            used[i] = take;
-            excess -= u128::from(take);
-            said.push(format!("{} accepted until {expires}: {reason}", Size(take)));
+            if take > 0 {
+                excess -= u128::from(take);
+                said.push(format!("{} accepted until {expires}: {reason}", Size(take)));
+            }
         }
-        if !said.is_empty() && (excess == 0 || check.outcome == Outcome::Exceeded) {
+        for (Accepted { reason, expires, .. }, &offer) in expired.into_iter().filter(|_| excess > 0) {
+            said.push(format!("{} were accepted until {expires}, which has passed: {reason}", Size(offer)));
+        }
+        if said.is_empty() {
+            return;
+        }
+        if excess == 0 || check.outcome == Outcome::Exceeded {
             check.reason = Some(said.join("; "));
             check.advice = None;
         }
-        if excess > 0 {
-            return Vec::new();
+        if excess == 0 {
+            check.outcome = Outcome::Pass;
+            check.excuse = Some(PassedBy::Accepted);
         }
-        check.outcome = Outcome::Pass;
-        check.excuse = Some(PassedBy::Accepted);
-        used
     }
 }
 
 /// The bytes by which a check goes beyond its limit, where both are known.
 fn excess(check: &Check) -> Option<u128> {
     Some(check.figures.delta?.unsigned_abs().saturating_sub(check.limit.allowed?))
+}
+
+/// The same for a stack. Growth that is not known is at most what the stack holds now.
+fn excess_of_stack(check: &Check, row: &Row) -> Option<u128> {
+    match check.outcome {
+        Outcome::Inconclusive => Some(u128::from(row.held.after.bytes)),
+        Outcome::Pass | Outcome::Exceeded => excess(check),
+    }
 }
 
 /// Whether an agreement is about an edit.

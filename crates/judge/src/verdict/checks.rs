@@ -143,6 +143,8 @@ pub struct CheckedFigures {
     pub bound: Option<Bound>,
     /// In words, where they are not those of a limit on growth or size.
     pub words: Option<String>,
+    /// True for figures beside cuBLAS workspaces.
+    pub is_beside_workspaces: bool,
     /// True for a peak beside cuBLAS workspaces that is not where stacks are compared: their growth does not explain it.
     pub is_elsewhere: bool,
 }

@@ -22,6 +22,7 @@ impl GrowthLimit {
 }
 
 /// A device of a comparison, which both sides have, under one limit on growth.
+#[derive(Clone, Copy)]
 pub(super) struct Gated<'a> {
     pub(super) diff: &'a Diff,
     pub(super) device: &'a DeviceDiff,
@@ -56,13 +57,18 @@ impl<'a> Gated<'a> {
         Check { reason: Some(reason), ..self.check() }
     }
 
+    /// The device under each limit of its kind and level.
+    pub(super) fn of_kind(&self) -> impl Iterator<Item = Self> + use<'a> {
+        let gated = *self;
+        let Target { kind, of_host, .. } = gated.growth.target;
+        let same_level = gated.thresholds.growth.iter().filter(move |other| other.level == gated.growth.level);
+        let of_kind = same_level.filter(move |other| other.target.kind == kind && other.target.of_host == of_host);
+        of_kind.map(move |growth| Self { growth, ..gated })
+    }
+
     /// The patterns of all limits of its kind and level on the device.
     pub(super) fn patterns(&self) -> impl Iterator<Item = &'a Pattern> + use<'a> {
-        let Self { growth, thresholds, .. } = *self;
-        let same_level = thresholds.growth.iter().filter(|other| other.level == growth.level);
-        let Target { kind, of_host, .. } = growth.target;
-        let of_kind = same_level.filter(move |other| other.target.kind == kind && other.target.of_host == of_host);
-        of_kind.filter_map(|other| other.target.pattern.as_ref())
+        self.of_kind().filter_map(|other| other.growth.target.pattern.as_ref())
     }
 
     pub(super) fn budget(&self) -> Budget<'a> {
@@ -81,7 +87,7 @@ impl<'a> Gated<'a> {
     /// Accepts the growth of a figure beyond its limit as far as it was agreed to.
     pub(super) fn accept(&self, check: &mut Check, metric: Metric) {
         if check.outcome == Outcome::Exceeded {
-            self.budget().accept_metric(check, metric, self.device, has_rows_at_peak(self.diff));
+            self.budget().accept_metric(check, metric, has_rows_at_peak(self.diff));
         }
     }
 

@@ -4,7 +4,7 @@ use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::units::Size;
 use ptmem_compare::diff::Sides;
 
-use super::accepted::SpentBytes;
+use super::accepted::StackCovers;
 use super::{Check, Outcome, Thresholds};
 
 /// Checks and remarks as they are made.
@@ -12,8 +12,8 @@ use super::{Check, Outcome, Thresholds};
 pub(super) struct Judge {
     pub(super) checks: Vec<Check>,
     pub(super) diagnostics: Vec<Diagnostic>,
-    /// What stacks have used up of the growth that was accepted.
-    pub(super) spent: SpentBytes,
+    /// How accepted growth covers stacks.
+    pub(super) covers: StackCovers,
 }
 
 impl Judge {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ptmem_compare::diff::{Diff, Sides};
 use ptmem_trace::profile::{DeviceProfile, Profile};
 use ptmem_trace::stack::GroupBy;
-use ptmem_trace::tags::HOW_TO_RECORD;
+use ptmem_trace::tags::{HOW_TO_RECORD, SEVERAL_MODULES};
 
 use super::growth::Gated;
 use super::judge::Judge;
@@ -123,7 +123,8 @@ pub(super) fn held(kind: LimitKind, profile: &Profile, device: &DeviceProfile) -
 fn modules_of(profile: &Profile, device: &DeviceProfile) -> BTreeMap<String, u64> {
     let mut held = BTreeMap::new();
     for total in device.grouped(&profile.grouper_by(GroupBy::Module)).iter() {
-        if total.bucket.is_some() || total.label.starts_with('<') {
+        let is_outside = total.label.starts_with('<') && total.label != SEVERAL_MODULES;
+        if total.bucket.is_some() || is_outside {
             continue;
         }
         let ends = total.label.match_indices('.').map(|(end, _)| end).chain([total.label.len()]);

@@ -197,9 +197,9 @@ impl Partial {
 impl Judge {
     /// Adds the checks of a limit that what is recorded decides, and one for those that it does not.
     pub(super) fn growth_of_rest(&mut self, gated: &Gated<'_>, partial: &Partial) {
-        let mut rest = Self { spent: std::mem::take(&mut self.spent), ..Self::default() };
+        let mut rest = Self { covers: std::mem::take(&mut self.covers), ..Self::default() };
         rest.growth_of(gated);
-        self.spent = rest.spent;
+        self.covers = rest.covers;
         let open = rest.checks.iter().find(|check| !gated.is_certain(partial, check));
         let open = open
             .map(|check| Check { advice: Some(Advice::AllowPartial), ..gated.inconclusive(partial.why_open(check)) });

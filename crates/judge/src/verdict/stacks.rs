@@ -43,6 +43,13 @@ impl UncheckedRows {
     }
 }
 
+/// The rows of a device beyond a limit.
+#[derive(Default)]
+struct ExceedingRows<'a> {
+    checks: Vec<(&'a Row, Check)>,
+    unchecked: UncheckedRows,
+}
+
 impl<'a> Gated<'a> {
     /// A test whether a limit on stacks is about a row: one that its pattern selects, or without a pattern all but those with
     /// limits of their own.
@@ -122,6 +129,34 @@ impl<'a> Gated<'a> {
         (!self.growth.limit.holds(before, delta)).then_some(check)
     }
 
+    /// The check of a row that may exceed the limit, and the change that must be large enough, where it is known; `None` where it
+    /// cannot.
+    fn check_of(&self, row: &Row) -> Option<(Check, Option<i128>)> {
+        if self.growth.target.kind == LimitKind::StackHighest {
+            let check = self.check_of_highest(row)?;
+            let delta = check.figures.delta;
+            return Some((check, delta));
+        }
+        Some((self.check_of_row(row)?, Some(row.delta())))
+    }
+
+    /// The rows that may exceed the limit.
+    fn exceeding(&self) -> ExceedingRows<'a> {
+        let scope = self.scope();
+        let mut found = ExceedingRows::default();
+        for row in self.device.rows.iter().filter(|row| row.kind.is_memory()) {
+            let Some((check, delta)) = self.check_of(row) else { continue };
+            if !scope(row) {
+                found.unchecked.others |= self.growth.target.pattern.is_none();
+            } else if !delta.is_none_or(|delta| self.is_large(delta)) {
+                found.unchecked.small = true;
+            } else {
+                found.checks.push((row, check));
+            }
+        }
+        found
+    }
+
     /// Whether the most that the code of a row can have held, in both runs of it together, is within the limit.
     fn holds_highest_with_checkpoints(&self, row: &Row) -> bool {
         let highest = row.joint.and_then(|joint| joint.highest.both());
@@ -190,7 +225,7 @@ impl Judge {
             return self.cannot_tell(gated.check(), reason);
         }
         let checked = self.checks.len();
-        self.growth_of_rows(gated, gated.unchecked_rows(), |row| Some((gated.check_of_row(row)?, Some(row.delta()))));
+        self.growth_of_rows(gated, gated.unchecked_rows());
         self.doubt_rows(gated, checked, |row| InexactChange {
             change: row.held.map(|held| Some(held.bytes)),
             errors: row.held_errors,
@@ -200,11 +235,7 @@ impl Judge {
     /// The most that stacks held at any moment: a check for each that exceeds the limit, or one that passes.
     pub(super) fn growth_of_highest(&mut self, gated: &Gated<'_>) {
         let checked = self.checks.len();
-        self.growth_of_rows(gated, gated.unchecked_highest(), |row| {
-            let check = gated.check_of_highest(row)?;
-            let delta = check.figures.delta;
-            Some((check, delta))
-        });
+        self.growth_of_rows(gated, gated.unchecked_highest());
         self.doubt_rows(gated, checked, |row| InexactChange { change: row.highest, errors: row.highest_errors });
     }
 
@@ -234,30 +265,20 @@ impl Judge {
         }
     }
 
-    /// Adds the checks that rows exceed, which come with the change that must be large enough, where it is known; or one that
-    /// passes.
-    fn growth_of_rows(
-        &mut self,
-        gated: &Gated<'_>,
-        mut unchecked: UncheckedRows,
-        check: impl Fn(&Row) -> Option<(Check, Option<i128>)>,
-    ) {
+    /// Adds the checks that rows exceed, or one that passes.
+    fn growth_of_rows(&mut self, gated: &Gated<'_>, unchecked: UncheckedRows) {
         let checked = self.checks.len();
-        let budget = gated.budget();
-        let scope = gated.scope();
-        for row in gated.device.rows.iter().filter(|row| row.kind.is_memory()) {
-            let Some((mut check, delta)) = check(row) else { continue };
-            if !scope(row) {
-                unchecked.others |= gated.growth.target.pattern.is_none();
-            } else if !delta.is_none_or(|delta| gated.is_large(delta)) {
-                unchecked.small = true;
-            } else {
-                budget.accept_stack(&mut check, row, &mut self.spent);
-                self.add(check);
-            }
+        let ExceedingRows { mut checks, unchecked: found } = gated.exceeding();
+        if !gated.thresholds.accepted.is_empty() {
+            let budget = gated.budget();
+            let key = (gated.device.id(), gated.growth.target.kind, gated.growth.level);
+            let of_kind = gated.of_kind().flat_map(|gated| gated.exceeding().checks);
+            let covered = self.covers.entry(key).or_insert_with(|| budget.cover_stacks(of_kind));
+            checks.iter_mut().for_each(|(row, check)| budget.accept_stack(check, row, covered));
         }
-        unchecked.others |= self.checks.len() > checked;
-        self.or_pass(checked, gated.passed(unchecked), None);
+        checks.into_iter().for_each(|(_, check)| self.add(check));
+        let others = found.others || self.checks.len() > checked;
+        self.or_pass(checked, gated.passed(UncheckedRows { others, small: found.small, ..unchecked }), None);
     }
 
     /// A pattern that matches no stack on any device of its limit checks nothing.

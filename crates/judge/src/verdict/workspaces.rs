@@ -10,6 +10,9 @@ use super::growth::Gated;
 use super::judge::Judge;
 use super::{Check, Outcome};
 
+/// What follows the name of a figure without workspaces.
+pub const BESIDE_WORKSPACES: &str = "beside cuBLAS workspaces";
+
 impl Gated<'_> {
     /// Whether a figure must also hold its limit without workspaces. Pinned host memory has none.
     pub(super) fn counts_beside_workspaces(&self, metric: Metric) -> bool {
@@ -27,7 +30,7 @@ impl Gated<'_> {
             } else {
                 continue;
             };
-            return Err(format!("beside cuBLAS workspaces it is not known: the {side} {lack}"));
+            return Err(format!("{BESIDE_WORKSPACES} it is not known: the {side} {lack}"));
         }
         let profiles = &self.diff.profiles;
         Ok(Sides::BOTH.map(|&side| self.sides.of(side).without_workspaces(&profiles.of(side).grouper())))
@@ -48,6 +51,7 @@ impl Gated<'_> {
         let percent = format_percent(delta, figures.before).map(|percent| format!(" ({percent})")).unwrap_or_default();
         let grown = Size(u64::try_from(delta).unwrap_or(u64::MAX));
         let workspaces = Size(beside.before.workspaces);
+        check.figures.is_beside_workspaces = true;
         // Where the before has its own elsewhere, stacks explain more than this growth, as they do for the whole peak.
         check.figures.is_elsewhere = metric == Metric::Peak && beside.after.own.at != beside.after.own.peak;
         check.figures.words = Some(format!("{} ({workspaces}) grew {grown}{percent}", name(metric)));
@@ -57,7 +61,7 @@ impl Gated<'_> {
 
 /// The name of a figure without workspaces.
 fn name(metric: Metric) -> String {
-    format!("{} beside cuBLAS workspaces", metric.name())
+    format!("{} {BESIDE_WORKSPACES}", metric.name())
 }
 
 /// How far a figure without workspaces may be from the truth on each side. Bounds that the same blocks make cancel.

@@ -7,7 +7,9 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::pattern::Pattern;
 use ptmem_base::text::{count, printable};
 use ptmem_base::units::Delta;
-use ptmem_judge::verdict::{AcceptedBy, Check, Comparison, Day, Gate, Level, LimitKind, NamedThing, Outcome};
+use ptmem_judge::verdict::{
+    AcceptedBy, BESIDE_WORKSPACES, Check, Comparison, Day, Gate, Level, LimitKind, NamedThing, Outcome,
+};
 
 use crate::RenderOptions;
 
@@ -95,7 +97,9 @@ impl AcceptEntry {
             *sum += excess;
             *number += 1;
         } else {
-            let name = check.label().map_or_else(|| check.of.name(), printable);
+            let beside =
+                if check.figures.is_beside_workspaces { format!(" {BESIDE_WORKSPACES}") } else { String::new() };
+            let name = check.label().map_or_else(|| check.of.name(), printable) + &beside;
             let allowed = check.limit.allowed.and_then(|allowed| i128::try_from(allowed).ok()).map(Delta);
             let grown = Delta(check.figures.delta.unwrap_or_default());
             self.raise(excess, &format!("{name}: {grown}, allowed {}", allowed.unwrap_or(Delta(0))));

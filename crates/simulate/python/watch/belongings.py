@@ -38,8 +38,9 @@ class Belongings:
     def __init__(self, torch: Any, modules: Any) -> None:
         self.torch = torch
         self.modules = modules
-        self.roots: Any = weakref.WeakSet()
-        #: The outermost of modules that have not run: what they share belongs to those that have.
+        #: The outermost modules that ran, in the order in which they did first.
+        self.roots: Any = weakref.WeakKeyDictionary()
+        #: The outermost of modules that have not run.
         self.idle: Any = weakref.WeakSet()
         #: Tensors in attributes of each optimizer, found before and after its steps.
         self.optimizers: Any = weakref.WeakKeyDictionary()
@@ -70,7 +71,7 @@ class Belongings:
         """Takes a module that runs for one that owns its parameters."""
         if module in self.idle:
             self.idle.discard(module)
-            self.roots.add(module)
+            self.roots[module] = None
 
     def find_all(self) -> None:
         """Finds what may have changed since modules ran and optimizers stepped."""
@@ -111,27 +112,27 @@ class Belongings:
 
     def find(self) -> dict[int, Belonging]:
         found: dict[int, Belonging] = {}
+        seen: set[int] = set()
         for root in list(self.roots):
-            self.find_parts(found, root, {})
+            self.find_parts(found, root, seen)
         of_idle: dict[int, Belonging] = {}
-        for root in list(self.idle):
-            self.find_parts(of_idle, root, found)
+        for root in sorted(self.idle, key=self.modules.paths.get):
+            self.find_parts(of_idle, root, seen)
         found.update({place: one for place, one in of_idle.items() if place not in found})
         for optimizer in list(self.optimizers):
             self.find_state(found, optimizer)
         return found
 
-    def find_parts(self, found: dict[int, Belonging], root: Any, owned: dict[int, Belonging]) -> None:
-        """Finds parameters and buffers of a module, with their gradients; those of `owned` keep their owners."""
+    def find_parts(self, found: dict[int, Belonging], root: Any, seen: set[int]) -> None:
+        """Finds parameters and buffers of a module, with their gradients. Each belongs to the first that holds it."""
         for part in parts_of(root):
             path = self.modules.paths.get(part) or self.modules.path(part)
             for tensor in [*part._parameters.values(), *part._buffers.values()]:
-                if tensor is None:
+                if tensor is None or id(tensor) in seen:
                     continue
+                seen.add(id(tensor))
+                self.owners[id(tensor)] = path
                 self.add(found, tensor, path, purposes.PARAMETERS)
-                places = addresses(self.torch, tensor)
-                if owned.keys().isdisjoint(places):
-                    self.owners[id(tensor)] = next((found[place][0] for place in places), path)
                 for name in GRADIENTS:
                     self.add(found, getattr(tensor, name, None), path, purposes.GRADIENTS)
 
@@ -155,7 +156,7 @@ class Belongings:
         for place in addresses(self.torch, tensor):
             if place not in found:
                 found[place] = (path, purpose)
-            elif found[place][0] != path:  # of several modules
+            elif found[place][0] != path:  # a block of several tensors
                 found[place] = (common(found[place][0], path), found[place][1])
 
     def take_gradient(self, parameter: Any, gradient: Any) -> None:

@@ -174,7 +174,7 @@ class Modules:
         """The path of a module; an unknown one is the outermost, or a part of a running one."""
         if module not in self.paths:
             if not self.thread.running:
-                self.belongings.roots.add(module)
+                self.belongings.roots[module] = None
             self.name_parts(module, self.names[self.thread.running[-1]] if self.thread.running else "")
         return str(self.paths[module])
 

@@ -63,9 +63,9 @@ impl SnapshotCode<'_> {
         frames[outermost.map_or(0, |at| at + 1)..].to_vec()
     }
 
-    /// True for the function by which a module is called.
+    /// True for the functions by which a module is called; from PyTorch 2.1 on, one calls the other.
     fn calls_module(&self, frame: FrameId) -> bool {
-        is_module(self.path(frame)) && matches!(self.function(frame), "_call_impl" | "__call__")
+        is_module(self.path(frame)) && matches!(self.function(frame), "_call_impl" | "_wrapped_call_impl" | "__call__")
     }
 }
 

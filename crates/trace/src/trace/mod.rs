@@ -269,6 +269,11 @@ impl Trace {
         begun
     }
 
+    /// The number of blocks that are there before the first event: the number of the first one that a move begins.
+    pub(crate) fn count_at_start(&self) -> usize {
+        self.start.iter().map(|start| start.allocated as usize + start.pending as usize).sum()
+    }
+
     /// How many blocks come within the recording. Of two million, a vector that grows takes half as much again.
     fn count_begun(&self) -> usize {
         self.all_moves().filter(|one| one.begins().is_some()).count()
@@ -290,8 +295,7 @@ impl Trace {
 
     /// Every block, in the order of their numbers.
     pub fn lives(&self) -> Vec<Life> {
-        let at_start = self.start.iter().map(|start| start.allocated as usize + start.pending as usize).sum::<usize>();
-        let mut lives = Vec::with_capacity(at_start + self.count_begun());
+        let mut lives = Vec::with_capacity(self.count_at_start() + self.count_begun());
         for (class, start) in (0_u32..).zip(&self.start) {
             let life = Life { class, born: Position::START, freed: Position::NEVER };
             lives.extend((0..start.pending).map(|_| Life { freed: Position::START, ..life }));

@@ -136,12 +136,14 @@ fn ratios(sizes: &Sides<Vec<u64>>) -> Vec<Vec<f64>> {
     vec![each.collect(), vec![ratio(whole.before, whole.after)]]
 }
 
-/// How many times as many there are of each of sorted sizes, if they are the same sizes.
+/// How many times as many there are of each of sorted sizes, if they are the same sizes, and of one there were several: a single
+/// block more is no multiple, but something of its own.
 fn times_as_many(sizes: &Sides<Vec<u64>>) -> Option<Vec<f64>> {
     let of_size = sizes.map(|sizes| sizes.chunk_by(|a, b| a == b).collect::<Vec<_>>());
     let pairs = of_size.before.iter().zip(&of_size.after);
     let are_same = of_size.before.len() == of_size.after.len() && pairs.clone().all(|(old, new)| old[0] == new[0]);
-    are_same.then(|| pairs.map(|(old, new)| ratio(old.len() as u64, new.len() as u64)).collect())
+    let are_several = of_size.before.iter().any(|old| old.len() > 1);
+    (are_same && are_several).then(|| pairs.map(|(old, new)| ratio(old.len() as u64, new.len() as u64)).collect())
 }
 
 /// How many times as large a size is.
@@ -180,7 +182,8 @@ mod tests {
         assert_eq!(of(&[1, 4], &[2, 4]), [vec![2.0], vec![1.2]]);
         assert_eq!(of(&[1, 2], &[2, 4]), [vec![4.0], vec![2.0]]);
         assert_eq!(of(&[], &[]), [vec![], vec![0.0]]);
-        assert_eq!(of(&[1, 4], &[1, 1, 4]), [[2.0, 1.0]]);
+        assert_eq!(of(&[1, 1, 4], &[1, 1, 1, 4]), [[1.5, 1.0]]);
+        assert_eq!(of(&[1, 4], &[1, 1, 4, 4]), [[0.0; 0]; 0]);
         assert_eq!(of(&[1], &[1, 2]), [[0.0; 0]; 0]);
         // A damaged file states any sizes.
         assert_eq!(of(&[1 << 63; 2], &[u64::MAX; 2])[0], [2.0; 2]);
