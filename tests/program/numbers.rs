@@ -524,7 +524,7 @@ fn ranks_that_pass_keep_their_warnings() {
   ok  rank 2       0                 0 B
   ok  rank 3       0                 0 B
 
-PASS all 4 ranks pass; rank 1: nothing leaks so far, but allocated bytes grow
+PASS all 4 ranks pass; rank 1: nothing leaks so far, but recent growth cannot be judged yet
 warning[growth-too-recent] rank 1: allocated bytes rose by 40.00 MiB since ./n4-rank1.json, in each of the last 2 snapshots: too few to distinguish a leak from a single increase; the next ones will show it
 "#]]);
     fs::write(place.path().join("n2-rank3.json"), "{\"memory_allocated\": 1").unwrap();
@@ -535,7 +535,7 @@ warning[growth-too-recent] rank 1: allocated bytes rose by 40.00 MiB since ./n4-
   ok  rank 2       0                 0 B
   ok  rank 3       0                 0 B
 
-PASS all 4 ranks pass; rank 1: nothing leaks so far, but allocated bytes grow
+PASS all 4 ranks pass; rank 1: nothing leaks so far, but recent growth cannot be judged yet
 warning[growth-too-recent] rank 1: allocated bytes rose by 40.00 MiB since ./n4-rank1.json, in each of the last 2 snapshots: too few to distinguish a leak from a single increase; the next ones will show it
 warning[files-skipped] rank 3: 1 of 6 files left out because they cannot be compared: ./n2-rank3.json (this looks like JSON, but cannot be read as a saved profile: EOF while parsing an object at line 1 column 22; expected a pickle from torch.cuda.memory._dump_snapshot(), or a saved profile; 'ptmem profile SNAPSHOT -o FILE' saves one)
 "#]]);

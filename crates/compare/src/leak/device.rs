@@ -111,6 +111,16 @@ pub(super) struct LateGrowth {
     pub(super) bytes: u64,
 }
 
+/// Growth over the snapshots of a series, of which the latest ones do not show whether it has ended.
+pub(super) struct PausedGrowth {
+    /// Bytes that it gained per snapshot.
+    pub(super) per_snapshot: i128,
+    /// The snapshot up to which it lasted.
+    pub(super) until: String,
+    /// The number of snapshots after that.
+    pub(super) later: usize,
+}
+
 /// The growth on one device.
 #[derive(Debug, Default)]
 #[non_exhaustive]
@@ -214,12 +224,26 @@ impl DeviceLeaks {
     /// Something that held this much at each point that counts, as a leak without a name, if it grows like this.
     pub(super) fn leak(&self, held: &[Held], growth: Growing, options: &LeakOptions) -> Option<Leak> {
         let values: Vec<u64> = held.iter().map(|held| held.bytes).collect();
-        // Most stacks are left out here.
-        if values.last()? - values.iter().min()? < options.least_growth().max(1) {
+        if !rose_by(&values, options.least_growth()) {
             return None;
         }
         let trend = self.trend(&values, options).filter(|trend| trend.growth == growth)?;
         Some(self.leak_of(trend, held))
+    }
+
+    /// The growth of something that held this much at each point that counts, if it is open whether that has ended.
+    pub(super) fn paused_growth(&self, held: &[Held], options: &LeakOptions) -> Option<PausedGrowth> {
+        let values: Vec<u64> = held.iter().map(|held| held.bytes).collect();
+        if !rose_by(&values, options.least_growth()) {
+            return None;
+        }
+        let growth = Trend::of_paused_growth(&values, options.least_growth(), options.min_share())?;
+        let until = growth.since + growth.steps;
+        Some(PausedGrowth {
+            per_snapshot: growth.slope?,
+            until: self.counted()[until].name.to_string(),
+            later: values.len() - 1 - until,
+        })
     }
 
     /// A leak without a name of something that held this much at each point that counts.
@@ -311,6 +335,12 @@ impl DeviceLeaks {
         let beside_leaks = self.beside_leaks().and_then(|values| self.trend(&values, options)?.slope);
         self.growth = TotalsGrowth { allocated, reserved, fragmentation, beside_leaks, runs_out_after };
     }
+}
+
+/// True if the last value exceeds another by enough to be growth. Leaves out most stacks.
+fn rose_by(values: &[u64], least: u64) -> bool {
+    let lowest = values.iter().min();
+    values.last().zip(lowest).is_some_and(|(last, lowest)| last - lowest >= least.max(1))
 }
 
 /// Raises each value to the highest of those before it.
