@@ -106,7 +106,7 @@ fn recordings_that_end_together_are_of_ranks() {
     let bare = ["snapshot_0.pickle", "snapshot_1.pickle"];
     assert_eq!(verdict_on(bare, &["."]), words);
     assert_reads!(verdict_on(["dp_rank0_tp_rank0.pkl", "dp_rank0_tp_rank1.pkl"], &["*.pkl"]) => str!["1: FAIL rank 0: train_step (train.py:30) aten::sqrt (+1 more line) leaks 320.50 KiB per step, in 10 of 10 steps, allowed 0 B per step; and 1 more rank"]);
-    assert_reads!(verdict_on(bare, &[".", "--order", "given"]) => str!["0: PASS nothing leaks: no stack grows from snapshot to snapshot"]);
+    assert_reads!(verdict_on(bare, &[".", "--order", "given"]) => str!["0: PASS nothing leaks: no stack grows steadily by a total of 1.00 MiB or more"]);
     assert_reads!(verdict_on(bare, &bare) => str!["1: FAIL snapshot_0: train_step (train.py:30) aten::sqrt (+1 more line) leaks 320.50 KiB per step, in 10 of 10 steps, allowed 0 B per step; and 1 more case"]);
 }
 
@@ -145,7 +145,7 @@ fn what_may_be_of_ranks_is_told() {
     let told = text(&output.stdout);
     let warning = "warning[series-assumed] the snapshots begin and end at nearly the same times: they may be of ranks, but are \
                    compared as a series. Name those of ranks so (rank0.pkl), or state with --order of `ptmem leak` that they are a series\n";
-    assert!(told.contains("PASS nothing leaks: no stack grows from snapshot to snapshot\n"), "{told}");
+    assert!(told.contains("PASS nothing leaks: no stack grows steadily by a total of 1.00 MiB or more\n"), "{told}");
     assert!(told.contains(warning), "{told}");
     assert_eq!(ptmem(place.path(), &["leak", ".", "--strict"]).status.code(), Some(3));
     // They are of one process, as its user says, or of ranks, as their names do.
@@ -172,7 +172,7 @@ fn recorders_state_the_ranks() {
         judged(verdict(&ptmem(place.path(), &["leak", "."])))
     };
     assert_reads!(verdict_on([[0, 2], [1, 2]]) => str!["3: INCONCLUSIVE rank 0: leak: the history has 2 steps, of which none count (warm-up and the last one do not). 3 are needed; record more steps, or give two or more snapshots; and 1 more rank"]);
-    assert_reads!(verdict_on([[0, 2], [0, 4]]) => str!["0: PASS nothing leaks: no stack grows from snapshot to snapshot"]);
+    assert_reads!(verdict_on([[0, 2], [0, 4]]) => str!["0: PASS nothing leaks: no stack grows steadily by a total of 1.00 MiB or more"]);
 }
 
 #[test]

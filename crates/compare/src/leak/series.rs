@@ -103,6 +103,7 @@ impl DeviceSeries<'_> {
             judged: points.len().saturating_sub(skip + 1),
             budget: memory.map(|memory| memory.budget(self.latest.run.as_ref(), self.device.device)),
             points: points.into(),
+            min_growth: Some(self.options.least_growth()),
             ..DeviceLeaks::default()
         };
         let Some(latest) = self.device.in_each(self.profiles).last().flatten() else {

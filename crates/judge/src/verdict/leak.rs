@@ -255,8 +255,12 @@ fn no_leak(device: &DeviceLeaks, mode: Mode) -> String {
             };
             format!("no stack leaves {what} behind {often} {}", steps(device.judged, device.noun(mode)))
         }
-        Mode::Series if device.has_totals_only => "allocated memory does not grow from snapshot to snapshot".to_owned(),
-        Mode::Series => "no stack grows from snapshot to snapshot".to_owned(),
+        Mode::Series => {
+            let what = if device.has_totals_only { "allocated memory does not grow" } else { "no stack grows" };
+            let least = device.min_growth.filter(|least| *least > 0);
+            let least = least.map(|least| format!(" by a total of {} or more", Size(least))).unwrap_or_default();
+            format!("{what} steadily{least}")
+        }
     }
 }
 
