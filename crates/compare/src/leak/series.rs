@@ -136,7 +136,7 @@ impl DeviceSeries<'_> {
         let has_stacks = !self.counted(found.skip).any(|at| self.profiles[at].is_numbers());
         found.has_totals_only = !has_stacks;
         let mut together = if has_stacks {
-            Together::of_stacks(found.counted().len())
+            Together::of_stacks()
         } else if let Some(totals) = found.totals(|point| point.allocated) {
             Together::of_totals(totals)
         } else {
@@ -155,7 +155,7 @@ impl DeviceSeries<'_> {
                 let leak = Leak { label: track.label, key: track.key, bucket: track.bucket, ..leak };
                 leaks.push(leak.of_stacks(&grouper, &stacks));
             } else {
-                together.add(track.label, held, found, self.options);
+                together.add(track.label, &held, found, self.options);
             }
         }
         leaks.extend(together.leak(found, self.options));

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::count;
 use ptmem_base::units::Size;
+use ptmem_trace::phase::steps::FEWEST_CHANGES;
 use ptmem_trace::profile::{Bucket, Held};
 
 use super::device::PausedGrowth;
@@ -14,54 +15,85 @@ use super::{DeviceLeaks, Leak, LeakOptions};
 
 /// Stacks that do not leak by themselves, which may leak together; or the totals of snapshots without stacks.
 pub(super) struct Together {
-    /// What they hold together in each snapshot that counts.
-    sum: Vec<Held>,
-    /// The name of the sum.
+    /// All of them.
+    all: Sum,
+    /// Those alone that changed by less than what counts as growth: the changes of larger ones would hide theirs.
+    small: Sum,
+    /// The name of a sum.
     label: &'static str,
-    /// The names of those that grew, with the bytes gained.
-    grown: Vec<(i128, String)>,
     /// The stacks that grew until lately, with their names.
     paused: Vec<(PausedGrowth, String)>,
 }
 
+/// The sum of some stacks.
+#[derive(Default)]
+struct Sum {
+    /// What they hold in each snapshot that counts.
+    held: Vec<Held>,
+    /// The names of those that grew, with the bytes gained.
+    grown: Vec<(i128, String)>,
+}
+
+impl Sum {
+    fn add(&mut self, label: &str, held: &[Held]) {
+        self.grown.extend(Some((gained(held), label.to_owned())).filter(|(bytes, _)| *bytes > 0));
+        self.held.resize(held.len(), Held::default());
+        self.held.iter_mut().zip(held).for_each(|(sum, held)| *sum += *held);
+    }
+
+    /// The names of those that grew most.
+    fn grew_most(&self) -> Vec<String> {
+        let mut grown: Vec<&(i128, String)> = self.grown.iter().collect();
+        grown.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        grown.into_iter().take(MOST_NAMES).map(|(_, label)| label.clone()).collect()
+    }
+}
+
 impl Together {
     /// No stacks yet.
-    pub(super) fn of_stacks(snapshots: usize) -> Self {
-        let sum = vec![Held::default(); snapshots];
-        Self { sum, label: "<several stacks together>", grown: Vec::new(), paused: Vec::new() }
+    pub(super) fn of_stacks() -> Self {
+        Self { all: Sum::default(), small: Sum::default(), label: "<several stacks together>", paused: Vec::new() }
     }
 
     /// The allocated bytes of snapshots without stacks.
     pub(super) fn of_totals(totals: Vec<u64>) -> Self {
-        let sum = totals.into_iter().map(|bytes| Held { bytes, blocks: 0 }).collect();
-        Self { sum, label: "allocated memory", grown: Vec::new(), paused: Vec::new() }
+        let held = totals.into_iter().map(|bytes| Held { bytes, blocks: 0 }).collect();
+        Self { all: Sum { held, grown: Vec::new() }, label: "allocated memory", ..Self::of_stacks() }
     }
 
     /// Adds a stack.
-    pub(super) fn add(&mut self, label: String, held: Vec<Held>, found: &DeviceLeaks, options: &LeakOptions) {
-        self.paused.extend(found.paused_growth(&held, options).map(|paused| (paused, label.clone())));
-        self.grown.extend(Some((gained(&held), label)).filter(|(bytes, _)| *bytes > 0));
-        self.sum.iter_mut().zip(held).for_each(|(sum, held)| *sum += held);
+    pub(super) fn add(&mut self, label: String, held: &[Held], found: &DeviceLeaks, options: &LeakOptions) {
+        self.all.add(&label, held);
+        let bytes = held.iter().map(|held| held.bytes);
+        let [lowest, highest] = [bytes.clone().min(), bytes.max()].map(Option::unwrap_or_default);
+        if highest - lowest < options.least_growth() {
+            self.small.add(&label, held);
+        }
+        self.paused.extend(found.paused_growth(held, options).map(|paused| (paused, label)));
     }
 
-    /// The leak of all of them together: a little in each of many stacks, or in new ones every time.
-    pub(super) fn leak(&mut self, found: &DeviceLeaks, options: &LeakOptions) -> Option<Leak> {
-        let leak = found.leak(&self.sum, Growing::Yes, options)?;
-        self.grown.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    /// The leak of all of them together, or of the small ones: a little in each of many stacks, or in new ones every time.
+    pub(super) fn leak(&self, found: &DeviceLeaks, options: &LeakOptions) -> Option<Leak> {
+        // A large stack that becomes several small ones, as by a change of the code, is a single change.
+        let leaks = [(&self.all, 1), (&self.small, FEWEST_CHANGES)].into_iter();
+        let mut leaks = leaks.filter_map(|(sum, fewest)| {
+            let leak = found.leak(&sum.held, Growing::Yes, options).filter(|leak| leak.grew >= fewest)?;
+            Some(Leak { also: sum.grew_most(), ..leak })
+        });
         Some(Leak {
             label: self.label.to_owned(),
             key: Bucket::Others.label().to_owned(),
             bucket: Some(Bucket::Others),
-            also: self.grown.iter().take(MOST_NAMES).map(|(_, label)| label.clone()).collect(),
-            ..leak
+            ..leaks.next()?
         })
     }
 
     /// Remarks on growth that cannot be judged yet.
     pub(super) fn remarks(&mut self, found: &DeviceLeaks, options: &LeakOptions) -> Vec<Diagnostic> {
-        let recent = found.leak(&self.sum, Growing::TooSoon, options);
+        let sums = [&self.all, &self.small];
+        let recent = sums.iter().find_map(|sum| found.leak(&sum.held, Growing::TooSoon, options));
         if self.paused.is_empty() {
-            let together = found.paused_growth(&self.sum, options);
+            let together = sums.iter().find_map(|sum| found.paused_growth(&sum.held, options));
             self.paused.extend(together.map(|paused| (paused, self.label.to_owned())));
         }
         self.paused.sort_by_key(|(paused, _)| Reverse(paused.per_snapshot));
