@@ -5,6 +5,7 @@ use std::process::Output;
 
 use crate::support::program::Program;
 use crate::support::tool;
+use ptmem::budget::DeviceMemory;
 use ptmem::leak::{self, DeviceLeaks, LeakMetric, LeakOptions, Search};
 use ptmem::profile::{self, Profile};
 use ptmem::report::{Format, RenderOptions};
@@ -289,6 +290,28 @@ fn a_pool_may_begin_to_grow_late() {
     let [leak] = &only_device(&found).leaks[..] else { panic!("{:#?}", found.devices) };
     assert_eq!((leak.metric, leak.bytes_per_step), (LeakMetric::Fragmentation, 64 << 20));
     assert_eq!((leak.since.as_deref(), leak.grew), (Some("night-12"), 7));
+}
+
+/// Growth of 5 MiB per night fills the device, whatever another stack does in the last one.
+#[test]
+fn a_device_is_full_at_the_pace_of_what_leaks() {
+    for last in [100, 150, 50] {
+        let mut program = Program::default();
+        let mut others = 0;
+        let profiles = (0..12).map(|night| {
+            program.work();
+            (0..5).for_each(|block| program.alloc(format!("{night} {block}"), "train:30", 1 << 20));
+            let wanted = if night < 11 { 100 } else { last };
+            (others..wanted).for_each(|block| program.alloc(format!("other {block}"), "cache:50", 1 << 20));
+            (wanted..others).for_each(|block| program.free(&format!("other {block}")));
+            others = wanted;
+            program.profile(&format!("night-{night:02}"))
+        });
+        let device_memory = Some(DeviceMemory { bytes: 1 << 30, overhead: None });
+        let found = series(profiles.collect::<Vec<_>>(), &LeakOptions { device_memory, ..LeakOptions::default() });
+        let peak = last.max(100) + 60;
+        assert_eq!(only_device(&found).growth.runs_out_after, Some((1024_u64 - peak).div_ceil(5)), "{last}");
+    }
 }
 
 /// Blocks of 1 MiB that a night needs for a while and not at its end, in a pool that grows by 8 MiB with each night.

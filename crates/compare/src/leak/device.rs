@@ -285,10 +285,11 @@ impl DeviceLeaks {
         Some(Leak { metric: LeakMetric::Fragmentation, key: label.clone(), label, ..leak })
     }
 
-    /// The pace at which a total fills the memory; `None` if the total does not grow, and nothing of it leaks: noise has a slope, too.
-    fn pace(&self, trend: Option<Trend>, is_of_total: fn(LeakMetric) -> bool) -> Option<i128> {
-        let leaks = self.leaks.iter().any(|leak| is_of_total(leak.metric));
-        trend.filter(|trend| trend.growth == Growing::Yes || leaks)?.slope
+    /// The pace at which a total fills the memory: its own if it grows, and otherwise that of its leaks, which single changes of
+    /// other stacks and noise hide.
+    fn pace(&self, trend: Option<Trend>, metric: LeakMetric) -> Option<i128> {
+        let of_total = trend.filter(|trend| trend.growth == Growing::Yes).and_then(|trend| trend.slope);
+        of_total.or_else(|| Some(self.leaks_of(metric).map(|leak| leak.bytes_per_step).sum()))
     }
 
     /// Allocated bytes at each point that counts for all leaks, without those of leaks.
@@ -327,8 +328,8 @@ impl DeviceLeaks {
         let highest = peak.or_else(|| last.and_then(|point| point.allocated));
         let ends = self.budget.map(DeviceBudget::usable).map(|memory| {
             let pool = last.and_then(|point| point.reserved);
-            let allocated = self.pace(trends[0], |metric| metric != LeakMetric::Fragmentation);
-            let reserved = self.pace(trends[1], |metric| metric == LeakMetric::Fragmentation);
+            let allocated = self.pace(trends[0], LeakMetric::Allocated);
+            let reserved = self.pace(trends[1], LeakMetric::Fragmentation);
             [steps_until(memory, highest, allocated), steps_until(memory, pool, reserved)]
         });
         let runs_out_after = ends.into_iter().flatten().flatten().min();
