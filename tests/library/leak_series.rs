@@ -292,6 +292,14 @@ fn a_pool_may_begin_to_grow_late() {
     assert_eq!((leak.since.as_deref(), leak.grew), (Some("night-12"), 7));
 }
 
+#[test]
+fn one_rise_of_the_pool_is_no_leak() {
+    for (count, leaks) in [(2, 0), (3, 1)] {
+        let profiles = of_series(count, |program, night| program.reserved = 8192 + 64 * night as u64);
+        assert_eq!(series(profiles, &LeakOptions::default()).leaks().count(), leaks, "{count}");
+    }
+}
+
 /// Growth of 5 MiB per night fills the device, whatever another stack does in the last one.
 #[test]
 fn a_device_is_full_at_the_pace_of_what_leaks() {

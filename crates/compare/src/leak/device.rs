@@ -269,7 +269,8 @@ impl DeviceLeaks {
     /// needed before fits into the pool, so only a higher need than any before explains that the pool grows.
     pub(super) fn fragmentation(&self, needed: fn(&SeriesPoint) -> Option<u64>, options: &LeakOptions) -> Option<Leak> {
         let pool = self.totals(|point| point.reserved)?;
-        let steady = self.trend(&pool, options).filter(|trend| trend.growth == Growing::Yes);
+        // A single change of the pool, as by requests in another order, is not a trend.
+        let steady = self.trend(&pool, options).filter(|trend| trend.growth == Growing::Yes && trend.steps > 1);
         let trend = steady.or_else(|| Trend::of_stairs(&pool, options.least_growth()))?;
         let mut needed = self.totals(needed)?;
         raise_to_highest_before(&mut needed);
