@@ -110,6 +110,21 @@ fn recordings_that_end_together_are_of_ranks() {
     assert_reads!(verdict_on(bare, &bare) => str!["1: FAIL snapshot_0: train_step (train.py:30) aten::sqrt (+1 more line) leaks 320.50 KiB per step, in 10 of 10 steps, allowed 0 B per step; and 1 more case"]);
 }
 
+/// A terminal lists the first and the last ones of many.
+#[test]
+fn csv_has_every_snapshot_of_a_series() {
+    let place = tempfile::tempdir().unwrap();
+    for night in 10..40 {
+        fs::write(place.path().join(format!("night-{night}.json")), r#"{"memory_allocated": 1048576}"#).unwrap();
+    }
+    let table = text(&ptmem(place.path(), &["leak", "."]).stdout);
+    assert_eq!((table.matches("night-").count(), table.contains("18 others")), (12, true), "{table}");
+    for arguments in [["--format", "csv"], ["--top", "0"]] {
+        let listed = text(&ptmem(place.path(), &[&["leak", "."], &arguments[..]].concat()).stdout);
+        assert_eq!((listed.matches("night-").count(), listed.contains("others")), (30, false), "{listed}");
+    }
+}
+
 /// They end together, too, where it ran for long before, but they begin at the same time.
 #[test]
 fn later_snapshots_of_one_process_are_a_series() {
