@@ -10,6 +10,7 @@ use crate::support::fixtures;
 use crate::support::history::{A, MIB, event, segment, snapshot};
 use crate::support::pickle;
 use crate::support::program::Program;
+use crate::support::readers::check_json;
 use crate::support::tool::{judged, ptmem, text, verdict};
 
 /// The leaking series, under other names in the order of its steps.
@@ -108,6 +109,28 @@ fn recordings_that_end_together_are_of_ranks() {
     assert_reads!(verdict_on(["dp_rank0_tp_rank0.pkl", "dp_rank0_tp_rank1.pkl"], &["*.pkl"]) => str!["1: FAIL rank 0: train_step (train.py:30) aten::sqrt (+1 more line) leaks 320.50 KiB per step, in 10 of 10 steps, allowed 0 B per step; and 1 more rank"]);
     assert_reads!(verdict_on(bare, &[".", "--order", "given"]) => str!["0: PASS nothing leaks: no stack grows steadily by a total of 1.00 MiB or more"]);
     assert_reads!(verdict_on(bare, &bare) => str!["1: FAIL snapshot_0: train_step (train.py:30) aten::sqrt (+1 more line) leaks 320.50 KiB per step, in 10 of 10 steps, allowed 0 B per step; and 1 more case"]);
+}
+
+/// Cases have no rank, and ranks of several nodes have the same ones.
+#[test]
+fn json_names_the_process_of_everything() {
+    let place = tempfile::tempdir().unwrap();
+    let names = ["snapshot_0.pickle", "snapshot_1.pickle"];
+    for name in names {
+        fs::copy(fixtures::folder().join("leak.pkl"), place.path().join(name)).unwrap();
+    }
+    let output = ptmem(place.path(), &[&["leak", "--format", "json"], &names[..]].concat());
+    let report: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    check_json(&report);
+    for list in ["sources", "leaks", "devices", "checks", "diagnostics"] {
+        let of_list = report[list].as_array().unwrap().iter();
+        let mut named: Vec<&str> = of_list.map(|one| one["name"].as_str().unwrap()).collect();
+        named.dedup();
+        assert_eq!(named, ["snapshot_0", "snapshot_1"], "{list}");
+    }
+    let output = ptmem(place.path(), &["leak", "--format", "json", names[0]]);
+    let report: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    assert_eq!(report["leaks"][0]["name"], Value::Null);
 }
 
 /// A terminal lists the first and the last ones of many.
