@@ -65,6 +65,8 @@ pub(crate) struct DeviceHistory {
     pub(crate) steps: Vec<CoursePeak>,
     /// The stacks at the peaks, the largest of the latest profile first.
     pub(crate) stacks: Vec<StackTrack>,
+    /// Whether each profile has stacks: files of figures have none, nor has a profile that lacks the device.
+    pub(crate) has_stacks: Vec<bool>,
     /// The further course of the reserved peak, or of the allocated one where that is not known.
     pub(crate) outlook: Option<Outlook>,
     /// The memory of the device, where it is given.
@@ -109,7 +111,7 @@ pub(crate) struct StackStep {
 }
 
 impl CoursePeak {
-    /// The step from one known peak to the next.
+    /// The step from one known peak to the next, with the stacks where both profiles have them.
     fn between(earlier: KnownFigure, later: KnownFigure, stacks: &[StackTrack]) -> Self {
         let mut changed: Vec<StackStep> = stacks
             .iter()
@@ -230,6 +232,8 @@ impl DeviceHistory {
         });
         let figures: Vec<Option<PointFigures>> = figures.collect();
         let stacks = tracks::stacks(profiles, device);
+        let has_stacks = profiles.iter().zip(&device.indices).map(|(of, index)| index.is_some() && !of.is_numbers());
+        let has_stacks: Vec<bool> = has_stacks.collect();
         let budget = options.device_memory.map(|memory| memory.budget_of_last(profiles, device.device));
         let usable = budget.map(DeviceBudget::usable);
         let reserved = known(&figures, reserved).last().map(|latest| latest.bytes);
@@ -238,8 +242,13 @@ impl DeviceHistory {
         let outlook = outlook.map(|outlook| Outlook { headroom, ..outlook });
         let peaks = known(&figures, |figures| figures.peak);
         let changes = changes(&bytes(&peaks), options.min_step).into_iter();
-        let steps = changes.map(|to| CoursePeak::between(peaks[to - 1], peaks[to], &stacks)).collect();
-        Self { device: device.device, figures, steps, stacks, outlook, budget, headroom }
+        let steps = changes.map(|to| {
+            let [earlier, later] = [peaks[to - 1], peaks[to]];
+            let are_known = has_stacks[earlier.at] && has_stacks[later.at];
+            CoursePeak::between(earlier, later, if are_known { &stacks } else { &[] })
+        });
+        let steps = steps.collect();
+        Self { device: device.device, figures, steps, stacks, has_stacks, outlook, budget, headroom }
     }
 }
 
