@@ -128,6 +128,16 @@ fn few_profiles_are_no_steady_growth() {
 "#]]);
 }
 
+/// Growth is many small changes.
+#[test]
+fn a_larger_least_step_hides_no_growth() {
+    let series = fixtures::folder().join("leak-series").display().to_string();
+    assert_reads!(outlook(&[&*series, "--min-step", "20MiB"], "100MiB") => str![[r#"
+  trend           +850.00 KiB per profile, steadily
+  device memory   96.00 MiB of 100.00 MiB left, full after 118 more profiles
+"#]]);
+}
+
 /// Figures have no stacks, which is not the same as stacks of 0 B.
 #[test]
 fn stacks_of_figures_are_unknown() {

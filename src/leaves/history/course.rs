@@ -11,8 +11,8 @@ use ptmem::tracks::{self, DeviceTrack, StackTrack};
 /// Settings for a series of profiles.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HistoryOptions {
-    /// The least change that counts as a step, in bytes.
-    pub(crate) min_step: u64,
+    /// The least change that counts as a step, in bytes. By default 1 MiB, and of a long series only what is unusual.
+    pub(crate) min_step: Option<u64>,
     /// Memory of the device in bytes.
     pub(crate) device_memory: Option<DeviceMemory>,
     /// Whether runs may exhaust memory.
@@ -258,27 +258,36 @@ const LONG: usize = 8;
 /// A change is unusual if it is this many times as large as the median of all. Needed for the same.
 const UNUSUAL: u64 = 4;
 
-/// Indices of the values that differ by at least `min_step` from the one before, unless that is usual: steady growth is a
-/// trend, of which the beginning alone is a step.
-fn changes(values: &[u64], min_step: u64) -> Vec<usize> {
+/// The least change that counts as a step, and as growth of a series, unless the user gives a smaller one.
+const LEAST_CHANGE: u64 = 1 << 20;
+
+/// Indices of the values that differ by at least `min_step` from the one before; where that is not given, by an amount that is
+/// unusual: steady growth is a trend, of which the beginning alone is a step.
+fn changes(values: &[u64], min_step: Option<u64>) -> Vec<usize> {
+    let least = min_step.unwrap_or(LEAST_CHANGE).max(1);
     let sizes: Vec<u64> = values.windows(2).map(|pair| pair[0].abs_diff(pair[1])).collect();
+    let large = (1..values.len()).filter(|&to| sizes[to - 1] >= least);
+    if min_step.is_some() || values.len() < LONG {
+        return large.collect();
+    }
     let mut sorted = sizes.clone();
     sorted.sort_unstable();
-    let usual = if values.len() < LONG { 0 } else { sorted[sorted.len() / 2] };
-    let begins = course_changes(values, min_step);
-    let large = (1..values.len()).filter(|&to| sizes[to - 1] >= min_step.max(1));
-    large.filter(|to| sizes[to - 1] >= usual.saturating_mul(UNUSUAL) || begins.contains(to)).collect()
+    let unusual = sorted[sorted.len() / 2].saturating_mul(UNUSUAL);
+    let begins = course_changes(values, least);
+    large.filter(|to| sizes[to - 1] >= unusual || begins.contains(to)).collect()
 }
 
 impl Outlook {
     fn new(
         points: &[CoursePoint],
         figures: &[Option<PointFigures>],
-        min_step: u64,
+        min_step: Option<u64>,
         memory: Option<u64>,
     ) -> Option<Self> {
-        let peak = Pace::of(figures, |figures| figures.peak, min_step)?;
-        let reserved = Pace::of(figures, reserved, min_step)?;
+        // Growth is many small changes: a larger least change does not hide it.
+        let least = min_step.unwrap_or(LEAST_CHANGE).min(LEAST_CHANGE);
+        let peak = Pace::of(figures, |figures| figures.peak, least)?;
+        let reserved = Pace::of(figures, reserved, least)?;
         let paces = [&peak, &reserved].into_iter();
         let full = paces.filter_map(|pace| Some((pace.full_after(memory?)?, pace))).min_by_key(|(more, _)| *more);
         let full_after = full.map(|(more, _)| more);
@@ -360,7 +369,7 @@ mod tests {
 
     /// The steps of peaks in MiB.
     fn steps(peaks: impl IntoIterator<Item = u64>) -> Vec<usize> {
-        changes(&peaks.into_iter().map(|peak| peak * MIB).collect::<Vec<_>>(), MIB)
+        changes(&peaks.into_iter().map(|peak| peak * MIB).collect::<Vec<_>>(), None)
     }
 
     #[test]
@@ -368,8 +377,8 @@ mod tests {
         assert_eq!(steps([100, 200]), [1]);
         assert_eq!(steps([100, 200, 200]), [1]);
         assert_eq!(steps([100, 100, 200, 150]), [2, 3]);
-        assert_eq!(changes(&[100 * MIB, 101 * MIB - 1, 102 * MIB - 1], MIB), [2]);
-        assert_eq!(changes(&[5, 5, 6], 0), [2]);
+        assert_eq!(changes(&[100 * MIB, 101 * MIB - 1, 102 * MIB - 1], None), [2]);
+        assert_eq!(changes(&[5, 5, 6], Some(0)), [2]);
     }
 
     #[test]
@@ -389,6 +398,13 @@ mod tests {
         assert_eq!(steps((0..30).map(noisy)), NONE);
         assert_eq!(steps((0..30).map(|night| noisy(night) + night / 20 * 50)), [20]);
         assert_eq!(steps((0..30).map(|night| noisy(night) + if night == 12 { 50 } else { 0 })), [12, 13]);
+    }
+
+    #[test]
+    fn every_change_of_the_given_size_is_a_step() {
+        let peaks: Vec<u64> = (0..10).map(|night| noisy(night) * MIB).collect();
+        assert_eq!(changes(&peaks, Some(MIB)), (1..10).collect::<Vec<_>>());
+        assert_eq!(changes(&peaks, Some(3 * MIB)), [3, 5, 8]);
     }
 
     #[test]
