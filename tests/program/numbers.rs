@@ -527,6 +527,9 @@ fn ranks_that_pass_keep_their_warnings() {
 PASS all 4 ranks pass; rank 1: nothing leaks so far, but recent growth cannot be judged yet
 warning[growth-too-recent] rank 1: allocated bytes rose by 40.00 MiB since ./n4-rank1.json, in each of the last 2 snapshots: too few to distinguish a leak from a single increase; the next ones will show it
 "#]]);
+    assert_reads!(text(&ptmem(place.path(), &["leak", ".", "--format", "github"]).stdout) => str![[r#"
+::warning title=ptmem%3A growth-too-recent::rank 1: device 0: allocated bytes rose by 40.00 MiB since ./n4-rank1.json, in each of the last 2 snapshots: too few to distinguish a leak from a single increase; the next ones will show it
+"#]]);
     fs::write(place.path().join("n2-rank3.json"), "{\"memory_allocated\": 1").unwrap();
     assert_reads!(text(&ptmem(place.path(), &["leak", "."]).stdout) => str![[r#"
               device  leaks per snapshot  what leaks most
