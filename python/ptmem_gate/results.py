@@ -780,6 +780,7 @@ class LeakSource:
     """The size of the file."""
     kind: Literal["snapshot", "segments", "profile", "numbers"]
     """'segments' is a list of segments without history, 'profile' one that was saved."""
+    name: Optional[str]
     rank: Optional[int]
     """Null where the snapshots are of one process."""
 
@@ -813,6 +814,7 @@ class Leak:
     key: str
     bucket: Bucket
     device: int
+    name: Optional[str]
     rank: Optional[int]
     """Null where the snapshots are of one process."""
     bytes: int
@@ -838,7 +840,9 @@ class Leak:
 
 @dataclass(frozen=True)
 class Totals:
-    """Growth in bytes per snapshot or step: the median of the slopes between all pairs of them, warm-up left out."""
+    """Growth in bytes per snapshot or step: the median of the slopes between all pairs of them, warm-up left out, and
+    of a series only since its course last changed.
+    """
 
     allocated_slope: Optional[int]
     """Null where it is not known."""
@@ -857,6 +861,7 @@ class DeviceLeaks:
     """One device of one process."""
 
     device: int
+    name: Optional[str]
     rank: Optional[int]
     """Null where the snapshots are of one process."""
     steps_by: Optional[str]
@@ -878,6 +883,7 @@ class DeviceLeaks:
 class LeakCheck:
     """The leaks, or that there are none; and memory that ran out."""
 
+    name: Optional[str]
     rank: Optional[int]
     """Null where the snapshots are of one process."""
     metric: Literal["leak", "oom"]
@@ -909,6 +915,7 @@ class LeakCheck:
 class LeakDiagnostic:
     """The remarks that a reader must see."""
 
+    name: Optional[str]
     rank: Optional[int]
     """Null where the snapshots are of one process."""
     code: str

@@ -711,7 +711,7 @@ fn growth_beside_an_allowed_leak_is_not_decided() {
     assert_reads!(line(2048) => str!["INCONCLUSIVE leak: allocated bytes grow beside what leaks; the stack that grew most is append (job.py:30)"]);
     assert_reads!(line(2047) => str!["FAIL train (job.py:30) leaks 2.00 KiB per step, in 10 of 10 steps, allowed 2.00 KiB per step, 1 B too much"]);
     let told = search.diagnostics.iter().find(|found| found.code.name() == "allocated-grows").unwrap();
-    assert_reads!(told.message => str!["allocated bytes grow by 8.00 KiB per step beside what leaks: a buffer may be replaced by a larger one each time, or memory may grow in too few steps to count. A series of snapshots shows what grows"]);
+    assert_reads!(told.message => str!["allocated bytes grow by 72.00 KiB over 9 steps beside what leaks: a buffer may be replaced by a larger one each time, or memory may grow in too few steps to count. A series of snapshots shows what grows"]);
 }
 
 /// What a search tells of allocated bytes that grow.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::history::{A, B, MIB, event, file, frames, free, segment};
+use crate::support::history::{A, B, MIB, event, file, frames, free, segment, snapshot};
 use crate::support::pickle::{self, Value};
 use crate::support::tool::{ptmem, text};
 
@@ -63,6 +63,8 @@ fn recordings_that_differ_are_told_by_what_differs() {
     for (name, at_peak, held) in [("a.pkl", 60, 10), ("b.pkl", 60, 30), ("c.pkl", 70, 10)] {
         fs::write(folder.path().join(name), recording(at_peak * MIB, held * MIB)).unwrap();
     }
+    let first = snapshot(vec![segment(A, &[(100 * MIB, false)])], passing(A, "load", 90 * MIB));
+    fs::write(folder.path().join("d.pkl"), pickle::write(&first, pickle::Options::default())).unwrap();
     let again = |second: &str| examined(folder.path(), &["a.pkl", "--again", second], &["again"]);
     assert_reads!(again("a.pkl") => str![[r#"
 ok     again      both recordings have the same figures, and the same stacks at the peak, to the byte
@@ -75,6 +77,10 @@ fit to gate only with limits above what differs between two runs of the same pro
     assert_reads!(again("c.pkl") => str![[r#"
 weak   again      device 1: peak 60.00 MiB and 70.00 MiB (+16.7 %); most in step (train.py:7): +10.00 MiB
 fit to gate only with limits above what differs between two runs of the same program
+"#]]);
+    assert_reads!(again("d.pkl") => str![[r#"
+unfit  again      device 1 is in one recording only
+not fit to gate: mend what is unfit before you trust a verdict on the peak
 "#]]);
 }
 

@@ -128,6 +128,32 @@ fn few_profiles_are_no_steady_growth() {
 "#]]);
 }
 
+/// Growth is many small changes.
+#[test]
+fn a_larger_least_step_hides_no_growth() {
+    let series = fixtures::folder().join("leak-series").display().to_string();
+    assert_reads!(outlook(&[&*series, "--min-step", "20MiB"], "100MiB") => str![[r#"
+  trend           +850.00 KiB per profile, steadily
+  device memory   96.00 MiB of 100.00 MiB left, full after 118 more profiles
+"#]]);
+}
+
+/// Figures have no stacks, which is not the same as stacks of 0 B.
+#[test]
+fn stacks_of_figures_are_unknown() {
+    let place = tempfile::tempdir().unwrap();
+    store(place.path(), "before.pkl", "night-1.json");
+    fs::write(place.path().join("night-2.json"), r#"{"max_memory_allocated": 300000000}"#).unwrap();
+    let report = json(place.path(), &["history", "night-1.json", "night-2.json"]);
+    let device = &report["devices"][0];
+    assert_eq!((device["steps"].as_array().unwrap().len(), &device["steps"][0]["stacks"]), (1, &Value::Array(vec![])));
+    let stack = &device["stacks"][0];
+    assert!(stack["bytes"][0].is_u64() && stack["bytes"][1].is_null() && stack["blocks"][1].is_null(), "{stack}");
+    let table = succeed(place.path(), &["history", "night-1.json", "night-2.json"]);
+    let row = table.lines().skip_while(|line| !line.contains("largest stacks")).nth(2).unwrap();
+    assert_eq!(row.matches("unknown").count(), 2, "{table}");
+}
+
 fn outlook(files: &[&str], memory: &str) -> String {
     let report = succeed(Path::new("."), &[&["history", "--device-memory", memory], files].concat());
     let lines: Vec<&str> =

@@ -489,7 +489,7 @@ fn a_series_of_snapshots_and_figures_is_judged_by_its_totals() {
     let ends = [34_816, 3_516_416];
     assert_reads!(series("1.pkl", ends, &["2.pkl", "3.pkl", "4.json"]) => str!["1: FAIL allocated memory grows 850.00 KiB per snapshot, 3 of 3 times, allowed 0 B per snapshot"]);
     assert_reads!(series("0.json", ends, &["1.pkl", "2.pkl", "3.pkl"]) => str!["1: FAIL allocated memory grows 850.00 KiB per snapshot, 3 of 3 times, allowed 0 B per snapshot"]);
-    assert_reads!(series("0.json", [2_600_000, 0], &["3.pkl"]) => str!["0: PASS nothing leaks: allocated memory does not grow from snapshot to snapshot"]);
+    assert_reads!(series("0.json", [2_600_000, 0], &["3.pkl"]) => str!["0: PASS nothing leaks: allocated memory does not grow steadily by a total of 1.00 MiB or more"]);
     assert_reads!(series("0.json", ends, &["1.pkl", "2.pkl", "3.pkl", "--skip", "1"]) => str!["1: FAIL train_step (train.py:30) (+1 more line) grows 850.00 KiB per snapshot, 2 of 2 times, allowed 0 B per snapshot"]);
 }
 
@@ -517,7 +517,7 @@ fn runs_that_failed_are_left_out_of_a_series() {
 warning[run-incomplete] 1 of 2 files left out because a part of the run is missing: ./night-0.json (the program failed: E: no file)
 "#]]);
     assert_reads!(judged(&[-100, 1000, 1000]) => str![[r#"
-0: PASS nothing leaks: allocated memory does not grow from snapshot to snapshot
+0: PASS nothing leaks: allocated memory does not grow steadily by a total of 1.00 MiB or more
 warning[run-incomplete] 1 of 3 files left out because a part of the run is missing: ./night-0.json (the program failed: E: no file)
 "#]]);
     assert_reads!(judged(&[1000, 1020, 1040, 1060, 1080, 1100, -50, -50, 1120, 1140]) => str![[r#"
@@ -570,8 +570,11 @@ fn ranks_that_pass_keep_their_warnings() {
   ok  rank 2       0                 0 B
   ok  rank 3       0                 0 B
 
-PASS all 4 ranks pass; rank 1: nothing leaks so far, but allocated bytes grow
+PASS all 4 ranks pass; rank 1: nothing leaks so far, but recent growth cannot be judged yet
 warning[growth-too-recent] rank 1: allocated bytes rose by 40.00 MiB since ./n4-rank1.json, in each of the last 2 snapshots: too few to distinguish a leak from a single increase; the next ones will show it
+"#]]);
+    assert_reads!(text(&ptmem(place.path(), &["leak", ".", "--format", "github"]).stdout) => str![[r#"
+::warning title=ptmem%3A growth-too-recent::rank 1: device 0: allocated bytes rose by 40.00 MiB since ./n4-rank1.json, in each of the last 2 snapshots: too few to distinguish a leak from a single increase; the next ones will show it
 "#]]);
     fs::write(place.path().join("n2-rank3.json"), "{\"memory_allocated\": 1").unwrap();
     assert_reads!(text(&ptmem(place.path(), &["leak", "."]).stdout) => str![[r#"
@@ -581,7 +584,7 @@ warning[growth-too-recent] rank 1: allocated bytes rose by 40.00 MiB since ./n4-
   ok  rank 2       0                 0 B
   ok  rank 3       0                 0 B
 
-PASS all 4 ranks pass; rank 1: nothing leaks so far, but allocated bytes grow
+PASS all 4 ranks pass; rank 1: nothing leaks so far, but recent growth cannot be judged yet
 warning[growth-too-recent] rank 1: allocated bytes rose by 40.00 MiB since ./n4-rank1.json, in each of the last 2 snapshots: too few to distinguish a leak from a single increase; the next ones will show it
 warning[files-skipped] rank 3: 1 of 6 files left out because they cannot be compared: ./n2-rank3.json (this looks like JSON, but cannot be read as a saved profile: EOF while parsing an object at line 1 column 22; expected a pickle from torch.cuda.memory._dump_snapshot(), or a saved profile; 'ptmem profile SNAPSHOT -o FILE' saves one)
 "#]]);

@@ -59,7 +59,7 @@ const VALUES: [(&str, &str); 46] = [
     ("min-growth", "900MiB"),
     ("min-headroom", "1GiB"),
     ("min-share", "100%"),
-    ("min-step", "1GiB"),
+    ("min-step", "1KiB"),
     ("output", "written"),
     ("peer-value", "x=1"),
     ("python", "no-python"),

@@ -250,7 +250,7 @@ fn what_ignored_phases_allocate_and_free_does_not_count() {
     assert!(shown.contains("ignored phases: '*autotune*' took nothing"), "{shown}");
     ignore("'tune'");
     let shown = text(&ptmem(place, &["show", "before.pkl"]).stdout);
-    assert!(shown.contains("phases to ignore: none matches 'tune'"), "{shown}");
+    assert!(shown.contains("phases to ignore: no annotated one matches 'tune'"), "{shown}");
     // The peak is that of the warm-up, then that of training beside what the warm-up left.
     let peak = |pattern: &str, limit: &str| {
         ignore(pattern);

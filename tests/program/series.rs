@@ -10,6 +10,7 @@ use crate::support::fixtures;
 use crate::support::history::{A, MIB, event, segment, snapshot};
 use crate::support::pickle;
 use crate::support::program::Program;
+use crate::support::readers::check_json;
 use crate::support::tool::{judged, ptmem, text, verdict};
 
 /// The leaking series, under other names in the order of its steps.
@@ -106,8 +107,45 @@ fn recordings_that_end_together_are_of_ranks() {
     let bare = ["snapshot_0.pickle", "snapshot_1.pickle"];
     assert_eq!(verdict_on(bare, &["."]), words);
     assert_reads!(verdict_on(["dp_rank0_tp_rank0.pkl", "dp_rank0_tp_rank1.pkl"], &["*.pkl"]) => str!["1: FAIL rank 0: train_step (train.py:30) aten::sqrt (+1 more line) leaks 320.50 KiB per step, in 10 of 10 steps, allowed 0 B per step; and 1 more rank"]);
-    assert_reads!(verdict_on(bare, &[".", "--order", "given"]) => str!["0: PASS nothing leaks: no stack grows from snapshot to snapshot"]);
+    assert_reads!(verdict_on(bare, &[".", "--order", "given"]) => str!["0: PASS nothing leaks: no stack grows steadily by a total of 1.00 MiB or more"]);
     assert_reads!(verdict_on(bare, &bare) => str!["1: FAIL snapshot_0: train_step (train.py:30) aten::sqrt (+1 more line) leaks 320.50 KiB per step, in 10 of 10 steps, allowed 0 B per step; and 1 more case"]);
+}
+
+/// Cases have no rank, and ranks of several nodes have the same ones.
+#[test]
+fn json_names_the_process_of_everything() {
+    let place = tempfile::tempdir().unwrap();
+    let names = ["snapshot_0.pickle", "snapshot_1.pickle"];
+    for name in names {
+        fs::copy(fixtures::folder().join("leak.pkl"), place.path().join(name)).unwrap();
+    }
+    let output = ptmem(place.path(), &[&["leak", "--format", "json"], &names[..]].concat());
+    let report: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    check_json(&report);
+    for list in ["sources", "leaks", "devices", "checks", "diagnostics"] {
+        let of_list = report[list].as_array().unwrap().iter();
+        let mut named: Vec<&str> = of_list.map(|one| one["name"].as_str().unwrap()).collect();
+        named.dedup();
+        assert_eq!(named, ["snapshot_0", "snapshot_1"], "{list}");
+    }
+    let output = ptmem(place.path(), &["leak", "--format", "json", names[0]]);
+    let report: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    assert_eq!(report["leaks"][0]["name"], Value::Null);
+}
+
+/// A terminal lists the first and the last ones of many.
+#[test]
+fn csv_has_every_snapshot_of_a_series() {
+    let place = tempfile::tempdir().unwrap();
+    for night in 10..40 {
+        fs::write(place.path().join(format!("night-{night}.json")), r#"{"memory_allocated": 1048576}"#).unwrap();
+    }
+    let table = text(&ptmem(place.path(), &["leak", "."]).stdout);
+    assert_eq!((table.matches("night-").count(), table.contains("18 others")), (12, true), "{table}");
+    for arguments in [["--format", "csv"], ["--top", "0"]] {
+        let listed = text(&ptmem(place.path(), &[&["leak", "."], &arguments[..]].concat()).stdout);
+        assert_eq!((listed.matches("night-").count(), listed.contains("others")), (30, false), "{listed}");
+    }
 }
 
 /// They end together, too, where it ran for long before, but they begin at the same time.
@@ -145,7 +183,7 @@ fn what_may_be_of_ranks_is_told() {
     let told = text(&output.stdout);
     let warning = "warning[series-assumed] the snapshots begin and end at nearly the same times: they may be of ranks, but are \
                    compared as a series. Name those of ranks so (rank0.pkl), or state with --order of `ptmem leak` that they are a series\n";
-    assert!(told.contains("PASS nothing leaks: no stack grows from snapshot to snapshot\n"), "{told}");
+    assert!(told.contains("PASS nothing leaks: no stack grows steadily by a total of 1.00 MiB or more\n"), "{told}");
     assert!(told.contains(warning), "{told}");
     assert_eq!(ptmem(place.path(), &["leak", ".", "--strict"]).status.code(), Some(3));
     // They are of one process, as its user says, or of ranks, as their names do.
@@ -172,7 +210,7 @@ fn recorders_state_the_ranks() {
         judged(verdict(&ptmem(place.path(), &["leak", "."])))
     };
     assert_reads!(verdict_on([[0, 2], [1, 2]]) => str!["3: INCONCLUSIVE rank 0: leak: the history has 2 steps, of which none count (warm-up and the last one do not). 3 are needed; record more steps, or give two or more snapshots; and 1 more rank"]);
-    assert_reads!(verdict_on([[0, 2], [0, 4]]) => str!["0: PASS nothing leaks: no stack grows from snapshot to snapshot"]);
+    assert_reads!(verdict_on([[0, 2], [0, 4]]) => str!["0: PASS nothing leaks: no stack grows steadily by a total of 1.00 MiB or more"]);
 }
 
 #[test]

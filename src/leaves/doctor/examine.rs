@@ -145,6 +145,11 @@ pub(super) fn again(diff: &Diff) -> Examined {
     if diff.devices.is_empty() {
         return good("no device has events in both recordings");
     }
+    if let Some(device) =
+        diff.devices.iter().find(|device| device.device.before.is_none() || device.device.after.is_none())
+    {
+        return unfit(format!("{} is in one recording only", device.name()), "record both on the same devices");
+    }
     if diff.devices.iter().any(|device| device.metric(Metric::Peak).both().is_none()) {
         return unfit("the peak of one recording is unknown", "record both completely");
     }

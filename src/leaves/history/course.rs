@@ -11,8 +11,8 @@ use ptmem::tracks::{self, DeviceTrack, StackTrack};
 /// Settings for a series of profiles.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HistoryOptions {
-    /// The least change that counts as a step, in bytes.
-    pub(crate) min_step: u64,
+    /// The least change that counts as a step, in bytes. By default 1 MiB, and of a long series only what is unusual.
+    pub(crate) min_step: Option<u64>,
     /// Memory of the device in bytes.
     pub(crate) device_memory: Option<DeviceMemory>,
     /// Whether runs may exhaust memory.
@@ -65,6 +65,8 @@ pub(crate) struct DeviceHistory {
     pub(crate) steps: Vec<CoursePeak>,
     /// The stacks at the peaks, the largest of the latest profile first.
     pub(crate) stacks: Vec<StackTrack>,
+    /// Whether each profile has stacks: files of figures have none, nor has a profile that lacks the device.
+    pub(crate) has_stacks: Vec<bool>,
     /// The further course of the reserved peak, or of the allocated one where that is not known.
     pub(crate) outlook: Option<Outlook>,
     /// The memory of the device, where it is given.
@@ -109,7 +111,7 @@ pub(crate) struct StackStep {
 }
 
 impl CoursePeak {
-    /// The step from one known peak to the next.
+    /// The step from one known peak to the next, with the stacks where both profiles have them.
     fn between(earlier: KnownFigure, later: KnownFigure, stacks: &[StackTrack]) -> Self {
         let mut changed: Vec<StackStep> = stacks
             .iter()
@@ -230,6 +232,8 @@ impl DeviceHistory {
         });
         let figures: Vec<Option<PointFigures>> = figures.collect();
         let stacks = tracks::stacks(profiles, device);
+        let has_stacks = profiles.iter().zip(&device.indices).map(|(of, index)| index.is_some() && !of.is_numbers());
+        let has_stacks: Vec<bool> = has_stacks.collect();
         let budget = options.device_memory.map(|memory| memory.budget_of_last(profiles, device.device));
         let usable = budget.map(DeviceBudget::usable);
         let reserved = known(&figures, reserved).last().map(|latest| latest.bytes);
@@ -238,8 +242,13 @@ impl DeviceHistory {
         let outlook = outlook.map(|outlook| Outlook { headroom, ..outlook });
         let peaks = known(&figures, |figures| figures.peak);
         let changes = changes(&bytes(&peaks), options.min_step).into_iter();
-        let steps = changes.map(|to| CoursePeak::between(peaks[to - 1], peaks[to], &stacks)).collect();
-        Self { device: device.device, figures, steps, stacks, outlook, budget, headroom }
+        let steps = changes.map(|to| {
+            let [earlier, later] = [peaks[to - 1], peaks[to]];
+            let are_known = has_stacks[earlier.at] && has_stacks[later.at];
+            CoursePeak::between(earlier, later, if are_known { &stacks } else { &[] })
+        });
+        let steps = steps.collect();
+        Self { device: device.device, figures, steps, stacks, has_stacks, outlook, budget, headroom }
     }
 }
 
@@ -249,27 +258,36 @@ const LONG: usize = 8;
 /// A change is unusual if it is this many times as large as the median of all. Needed for the same.
 const UNUSUAL: u64 = 4;
 
-/// Indices of the values that differ by at least `min_step` from the one before, unless that is usual: steady growth is a
-/// trend, of which the beginning alone is a step.
-fn changes(values: &[u64], min_step: u64) -> Vec<usize> {
+/// The least change that counts as a step, and as growth of a series, unless the user gives a smaller one.
+const LEAST_CHANGE: u64 = 1 << 20;
+
+/// Indices of the values that differ by at least `min_step` from the one before; where that is not given, by an amount that is
+/// unusual: steady growth is a trend, of which the beginning alone is a step.
+fn changes(values: &[u64], min_step: Option<u64>) -> Vec<usize> {
+    let least = min_step.unwrap_or(LEAST_CHANGE).max(1);
     let sizes: Vec<u64> = values.windows(2).map(|pair| pair[0].abs_diff(pair[1])).collect();
+    let large = (1..values.len()).filter(|&to| sizes[to - 1] >= least);
+    if min_step.is_some() || values.len() < LONG {
+        return large.collect();
+    }
     let mut sorted = sizes.clone();
     sorted.sort_unstable();
-    let usual = if values.len() < LONG { 0 } else { sorted[sorted.len() / 2] };
-    let begins = course_changes(values, min_step);
-    let large = (1..values.len()).filter(|&to| sizes[to - 1] >= min_step.max(1));
-    large.filter(|to| sizes[to - 1] >= usual.saturating_mul(UNUSUAL) || begins.contains(to)).collect()
+    let unusual = sorted[sorted.len() / 2].saturating_mul(UNUSUAL);
+    let begins = course_changes(values, least);
+    large.filter(|to| sizes[to - 1] >= unusual || begins.contains(to)).collect()
 }
 
 impl Outlook {
     fn new(
         points: &[CoursePoint],
         figures: &[Option<PointFigures>],
-        min_step: u64,
+        min_step: Option<u64>,
         memory: Option<u64>,
     ) -> Option<Self> {
-        let peak = Pace::of(figures, |figures| figures.peak, min_step)?;
-        let reserved = Pace::of(figures, reserved, min_step)?;
+        // Growth is many small changes: a larger least change does not hide it.
+        let least = min_step.unwrap_or(LEAST_CHANGE).min(LEAST_CHANGE);
+        let peak = Pace::of(figures, |figures| figures.peak, least)?;
+        let reserved = Pace::of(figures, reserved, least)?;
         let paces = [&peak, &reserved].into_iter();
         let full = paces.filter_map(|pace| Some((pace.full_after(memory?)?, pace))).min_by_key(|(more, _)| *more);
         let full_after = full.map(|(more, _)| more);
@@ -351,7 +369,7 @@ mod tests {
 
     /// The steps of peaks in MiB.
     fn steps(peaks: impl IntoIterator<Item = u64>) -> Vec<usize> {
-        changes(&peaks.into_iter().map(|peak| peak * MIB).collect::<Vec<_>>(), MIB)
+        changes(&peaks.into_iter().map(|peak| peak * MIB).collect::<Vec<_>>(), None)
     }
 
     #[test]
@@ -359,8 +377,8 @@ mod tests {
         assert_eq!(steps([100, 200]), [1]);
         assert_eq!(steps([100, 200, 200]), [1]);
         assert_eq!(steps([100, 100, 200, 150]), [2, 3]);
-        assert_eq!(changes(&[100 * MIB, 101 * MIB - 1, 102 * MIB - 1], MIB), [2]);
-        assert_eq!(changes(&[5, 5, 6], 0), [2]);
+        assert_eq!(changes(&[100 * MIB, 101 * MIB - 1, 102 * MIB - 1], None), [2]);
+        assert_eq!(changes(&[5, 5, 6], Some(0)), [2]);
     }
 
     #[test]
@@ -380,6 +398,13 @@ mod tests {
         assert_eq!(steps((0..30).map(noisy)), NONE);
         assert_eq!(steps((0..30).map(|night| noisy(night) + night / 20 * 50)), [20]);
         assert_eq!(steps((0..30).map(|night| noisy(night) + if night == 12 { 50 } else { 0 })), [12, 13]);
+    }
+
+    #[test]
+    fn every_change_of_the_given_size_is_a_step() {
+        let peaks: Vec<u64> = (0..10).map(|night| noisy(night) * MIB).collect();
+        assert_eq!(changes(&peaks, Some(MIB)), (1..10).collect::<Vec<_>>());
+        assert_eq!(changes(&peaks, Some(3 * MIB)), [3, 5, 8]);
     }
 
     #[test]

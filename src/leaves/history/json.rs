@@ -41,7 +41,7 @@ object! {
         device_memory?: device.budget.map(BudgetReport),
         headroom?: device.headroom,
         outlook: device.outlook,
-        stacks: list(device.stacks.iter().map(StackReport)),
+        stacks: list(device.stacks.iter().map(|stack| StackReport(stack, &device.has_stacks))),
     }
 }
 
@@ -63,11 +63,11 @@ object! {
 }
 
 object! {
-    /// A stack, with a figure for each profile.
-    StackReport<'a>(stack: &'a StackTrack) {
+    /// A stack, with a figure for each profile; null where that has no stacks.
+    StackReport<'a>(stack: &'a StackTrack, has_stacks: &'a [bool]) {
         label: printable(&stack.label),
         bucket: stack.bucket.map(Bucket::code),
-        bytes: list(stack.in_each().map(|held| held.bytes)),
-        blocks: list(stack.in_each().map(|held| held.blocks)),
+        bytes: list(stack.in_each().zip(has_stacks).map(|(held, known)| known.then_some(held.bytes))),
+        blocks: list(stack.in_each().zip(has_stacks).map(|(held, known)| known.then_some(held.blocks))),
     }
 }

@@ -40,9 +40,9 @@ pub(crate) struct HistoryArguments {
     /// Look at the latest N profiles only
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = HISTORY)]
     last: Option<u32>,
-    /// Smallest change of the peak that counts as a step
-    #[arg(long, value_parser = parse_size, value_name = "SIZE", default_value = "1MiB", help_heading = HISTORY)]
-    min_step: u64,
+    /// Smallest change of the peak that counts as a step [default: 1MiB; of eight or more profiles, only what stands out]
+    #[arg(long, value_parser = parse_size, value_name = "SIZE", help_heading = HISTORY)]
+    min_step: Option<u64>,
     /// Order of the files [default: as recorded; names and times must agree]
     #[arg(long, value_enum, value_name = "ORDER", conflicts_with = "git", help_heading = HISTORY)]
     order: Option<SeriesOrder>,

@@ -183,8 +183,8 @@ fn stacks(history: &History, device: &DeviceHistory, options: &RenderOptions) ->
     let rows = rows(
         &device.stacks,
         options,
-        |stack| stack_row(Value::stack(&*stack.label, stack.more), &StackTrack::sums([stack], points)),
-        |rest, name| stack_row(name, &StackTrack::sums(rest, points)).cells,
+        |stack| stack_row(device, Value::stack(&*stack.label, stack.more), &StackTrack::sums([stack], points)),
+        |rest, name| stack_row(device, name, &StackTrack::sums(rest, points)).cells,
     );
     let [first, highest, latest] = [figure("first"), figure("highest").spare(), figure("latest")];
     let heads = [first, highest, latest, figure("change").main(), words(history.group_by.noun())];
@@ -194,11 +194,14 @@ fn stacks(history: &History, device: &DeviceHistory, options: &RenderOptions) ->
 }
 
 /// A row of stacks that held these bytes in each of the profiles.
-fn stack_row(label: Value, bytes: &[u64]) -> RowOfCells {
-    let first = bytes.first().copied().unwrap_or(0);
-    let highest = bytes.iter().copied().max().unwrap_or(0);
-    let now = bytes.last().copied().unwrap_or(0);
-    let change = i128::from(now) - i128::from(first);
-    let cells = [Value::Size(first), Value::Size(highest), Value::Size(now), Value::Change(change), label];
-    RowOfCells::new(Tone::of_change(change), cells)
+fn stack_row(device: &DeviceHistory, label: Value, bytes: &[u64]) -> RowOfCells {
+    let held = bytes.iter().zip(&device.has_stacks).map(|(&bytes, known)| known.then_some(bytes));
+    // A profile that lacks the device has no figures either.
+    let held = held.zip(&device.figures).filter(|(_, figures)| figures.is_some()).map(|(held, _)| held);
+    let held: Vec<Option<u64>> = held.collect();
+    let [first, now] = [held.first(), held.last()].map(|held| held.copied().flatten());
+    let highest = held.iter().flatten().max().copied();
+    let change = now.zip(first).map(|(now, first)| i128::from(now) - i128::from(first));
+    let cells = [Value::size(first), Value::size(highest), Value::size(now), Value::change(change), label];
+    RowOfCells::new(change.map_or(Tone::Plain, Tone::of_change), cells)
 }

@@ -114,6 +114,16 @@ pub(super) struct LateGrowth {
     pub(super) bytes: u64,
 }
 
+/// Growth over the snapshots of a series, of which the latest ones do not show whether it has ended.
+pub(super) struct PausedGrowth {
+    /// Bytes that it gained per snapshot.
+    pub(super) per_snapshot: i128,
+    /// The snapshot up to which it lasted.
+    pub(super) until: String,
+    /// The number of snapshots after that.
+    pub(super) later: usize,
+}
+
 /// The growth on one device.
 #[derive(Debug, Default)]
 #[non_exhaustive]
@@ -217,12 +227,26 @@ impl DeviceLeaks {
     /// Something that held this much at each point that counts, as a leak without a name, if it grows like this.
     pub(super) fn leak(&self, held: &[Held], growth: Growing, options: &LeakOptions) -> Option<Leak> {
         let values: Vec<u64> = held.iter().map(|held| held.bytes).collect();
-        // Most stacks are left out here.
-        if values.last()? - values.iter().min()? < options.least_growth().max(1) {
+        if !rose_by(&values, options.least_growth()) {
             return None;
         }
         let trend = self.trend(&values, options).filter(|trend| trend.growth == growth)?;
         Some(self.leak_of(trend, held))
+    }
+
+    /// The growth of something that held this much at each point that counts, if it is open whether that has ended.
+    pub(super) fn paused_growth(&self, held: &[Held], options: &LeakOptions) -> Option<PausedGrowth> {
+        let values: Vec<u64> = held.iter().map(|held| held.bytes).collect();
+        if !rose_by(&values, options.least_growth()) {
+            return None;
+        }
+        let growth = Trend::of_paused_growth(&values, options.least_growth(), options.min_share())?;
+        let until = growth.since + growth.steps;
+        Some(PausedGrowth {
+            per_snapshot: growth.slope?,
+            until: self.counted()[until].name.to_string(),
+            later: values.len() - 1 - until,
+        })
     }
 
     /// A leak without a name of something that held this much at each point that counts.
@@ -248,7 +272,8 @@ impl DeviceLeaks {
     /// needed before fits into the pool, so only a higher need than any before explains that the pool grows.
     pub(super) fn fragmentation(&self, needed: fn(&SeriesPoint) -> Option<u64>, options: &LeakOptions) -> Option<Leak> {
         let pool = self.totals(|point| point.reserved)?;
-        let steady = self.trend(&pool, options).filter(|trend| trend.growth == Growing::Yes);
+        // A single change of the pool, as by requests in another order, is not a trend.
+        let steady = self.trend(&pool, options).filter(|trend| trend.growth == Growing::Yes && trend.steps > 1);
         let trend = steady.or_else(|| Trend::of_stairs(&pool, options.least_growth()))?;
         let mut needed = self.totals(needed)?;
         raise_to_highest_before(&mut needed);
@@ -264,10 +289,11 @@ impl DeviceLeaks {
         Some(Leak { metric: LeakMetric::Fragmentation, key: label.clone(), label, ..leak })
     }
 
-    /// The pace at which a total fills the memory; `None` if the total does not grow, and nothing of it leaks: noise has a slope, too.
-    fn pace(&self, trend: Option<Trend>, is_of_total: fn(LeakMetric) -> bool) -> Option<i128> {
-        let leaks = self.leaks.iter().any(|leak| is_of_total(leak.metric));
-        trend.filter(|trend| trend.growth == Growing::Yes || leaks)?.slope
+    /// The pace at which a total fills the memory: its own if it grows, and otherwise that of its leaks, which single changes of
+    /// other stacks and noise hide.
+    fn pace(&self, trend: Option<Trend>, metric: LeakMetric) -> Option<i128> {
+        let of_total = trend.filter(|trend| trend.growth == Growing::Yes).and_then(|trend| trend.slope);
+        of_total.or_else(|| Some(self.leaks_of(metric).map(|leak| leak.bytes_per_step).sum()))
     }
 
     /// Allocated bytes at each point that counts for all leaks, without those of leaks.
@@ -306,14 +332,20 @@ impl DeviceLeaks {
         let highest = peak.or_else(|| last.and_then(|point| point.allocated));
         let ends = self.budget.map(DeviceBudget::usable).map(|memory| {
             let pool = last.and_then(|point| point.reserved);
-            let allocated = self.pace(trends[0], |metric| metric != LeakMetric::Fragmentation);
-            let reserved = self.pace(trends[1], |metric| metric == LeakMetric::Fragmentation);
+            let allocated = self.pace(trends[0], LeakMetric::Allocated);
+            let reserved = self.pace(trends[1], LeakMetric::Fragmentation);
             [steps_until(memory, highest, allocated), steps_until(memory, pool, reserved)]
         });
         let runs_out_after = ends.into_iter().flatten().flatten().min();
         let beside_leaks = self.beside_leaks().and_then(|values| self.trend(&values, options)?.slope);
         self.growth = TotalsGrowth { allocated, reserved, fragmentation, beside_leaks, runs_out_after };
     }
+}
+
+/// True if the last value exceeds another by enough to be growth. Leaves out most stacks.
+fn rose_by(values: &[u64], least: u64) -> bool {
+    let lowest = values.iter().min();
+    values.last().zip(lowest).is_some_and(|(last, lowest)| last - lowest >= least.max(1))
 }
 
 /// Raises each value to the highest of those before it.

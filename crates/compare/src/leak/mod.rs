@@ -10,6 +10,7 @@ mod leaking;
 mod options;
 mod series;
 mod steps;
+mod together;
 mod trend;
 
 pub use device::{DeviceLeaks, FailedRequests, SeriesPoint, TotalsGrowth, UnclearLeaks};

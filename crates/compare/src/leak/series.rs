@@ -3,12 +3,12 @@
 use crate::tracks::{self, DeviceTrack, StackTrack};
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::count;
-use ptmem_base::units::Size;
 use ptmem_snapshot::snapshot::StackId;
-use ptmem_trace::profile::{Bucket, DeviceProfile, Held, Profile};
+use ptmem_trace::profile::{DeviceProfile, Held, Profile};
 
 use super::found::{cycles_unknown, failure, fragmentation_grows};
-use super::leaking::{MOST_NAMES, sort};
+use super::leaking::sort;
+use super::together::Together;
 use super::trend::Growing;
 use super::{DeviceLeaks, FailedRequests, Leak, LeakMetric, LeakOptions, Mode, Search, SeriesPoint};
 
@@ -103,6 +103,7 @@ impl DeviceSeries<'_> {
             judged: points.len().saturating_sub(skip + 1),
             budget: memory.map(|memory| memory.budget(self.latest.run.as_ref(), self.device.device)),
             points: points.into(),
+            min_growth: Some(self.options.least_growth()),
             ..DeviceLeaks::default()
         };
         let Some(latest) = self.device.in_each(self.profiles).last().flatten() else {
@@ -131,20 +132,18 @@ impl DeviceSeries<'_> {
     /// Adds the leaks, the fastest first, and remarks on what grows.
     fn find_leaks(&self, latest: &DeviceProfile, found: &mut DeviceLeaks, diagnostics: &mut Vec<Diagnostic>) {
         let grouper = self.latest.grouper();
-        // The sum of all stacks that do not leak by themselves; all allocated bytes if one of the snapshots has no stacks.
-        let mut others = vec![Held::default(); found.counted().len()];
         let has_stacks = !self.counted(found.skip).any(|at| self.profiles[at].is_numbers());
         found.has_totals_only = !has_stacks;
-        if !has_stacks {
-            let Some(totals) = found.totals(|point| point.allocated) else {
-                found.unclear = Some("not all of them state the allocated bytes at their end".to_owned().into());
-                return;
-            };
-            others = totals.into_iter().map(|bytes| Held { bytes, blocks: 0 }).collect();
-        }
+        let mut together = if has_stacks {
+            Together::of_stacks()
+        } else if let Some(totals) = found.totals(|point| point.allocated) {
+            Together::of_totals(totals)
+        } else {
+            found.unclear = Some("not all of them state the allocated bytes at their end".to_owned().into());
+            return;
+        };
         diagnostics.extend(self.stacks_not_compared(found));
         let mut leaks = Vec::new();
-        let mut grown: Vec<(i128, String)> = Vec::new();
         let tracks = if has_stacks { tracks::stacks(self.profiles, self.device) } else { Vec::new() };
         for track in tracks {
             let held = self.held(&track, found.skip);
@@ -155,30 +154,18 @@ impl DeviceSeries<'_> {
                 let leak = Leak { label: track.label, key: track.key, bucket: track.bucket, ..leak };
                 leaks.push(leak.of_stacks(&grouper, &stacks));
             } else {
-                grown.push((gained(&held), track.label));
-                others.iter_mut().zip(held).for_each(|(sum, held)| *sum += held);
+                together.add(track.label, &held, found, self.options);
             }
         }
-        grown.retain(|(bytes, _)| *bytes > 0);
-        grown.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-        // A little in each of many stacks, or in new ones every time.
-        let label = if has_stacks { "<several stacks together>" } else { "allocated memory" };
-        leaks.extend(found.leak(&others, Growing::Yes, self.options).map(|leak| Leak {
-            label: label.to_owned(),
-            key: Bucket::Others.label().to_owned(),
-            bucket: Some(Bucket::Others),
-            also: grown.into_iter().take(MOST_NAMES).map(|(_, label)| label).collect(),
-            ..leak
-        }));
+        leaks.extend(together.leak(found, self.options));
         // What a snapshot needed before its end is used. Without a history, the peak is not known.
         let unneeded = found.fragmentation(|point| point.active_peak.or_else(|| point.active()), self.options);
         leaks.extend(found.fragmentation(SeriesPoint::active, self.options).filter(|_| unneeded.is_some()));
-        let recent = found.leak(&others, Growing::TooSoon, self.options);
         let growing_pool = leaks.iter().filter(|leak| leak.metric == LeakMetric::Fragmentation);
         diagnostics.extend(growing_pool.map(|leak| fragmentation_grows(found.device, Mode::Series.noun(), leak)));
         sort(&mut leaks);
         found.leaks = leaks;
-        diagnostics.extend(recent.map(|leak| too_soon(found, leak)));
+        diagnostics.extend(together.remarks(found, self.options));
         if found.leaks_of(LeakMetric::Allocated).next().is_some() {
             diagnostics.push(cycles_unknown(found.device, Mode::Series));
         }
@@ -210,12 +197,6 @@ impl DeviceSeries<'_> {
     }
 }
 
-/// Bytes by which the last of some moments exceeds the first.
-fn gained(held: &[Held]) -> i128 {
-    let [first, last] = [held.first(), held.last()].map(|held| held.map_or(0, |held| i128::from(held.bytes)));
-    last - first
-}
-
 fn missing_in_some(found: &DeviceLeaks, missing: &[&str]) -> Option<Diagnostic> {
     let first = missing.first()?;
     let message = format!(
@@ -224,18 +205,4 @@ fn missing_in_some(found: &DeviceLeaks, missing: &[&str]) -> Option<Diagnostic> 
         count((missing.len() + found.points.len()) as u64, "snapshot", "snapshots"),
     );
     Some(Diagnostic::new(Code::DeviceMissing, found.device, message))
-}
-
-/// A remark where something rose in the last snapshots, too few to be called a leak.
-fn too_soon(found: &DeviceLeaks, leak: Leak) -> Diagnostic {
-    let explained = found.explained().map(|explained| format!(" beside {explained}"));
-    let message = format!(
-        "allocated bytes rose by {}{} since {}, in each of the last {}: too few to distinguish a leak from a single \
-         increase; the next ones will show it",
-        Size(u64::try_from(leak.bytes).unwrap_or_default()),
-        explained.unwrap_or_default(),
-        leak.since.unwrap_or_default(),
-        count(leak.judged as u64, "snapshot", "snapshots"),
-    );
-    Diagnostic::new(Code::GrowthTooRecent, found.device, message)
 }

@@ -214,11 +214,8 @@ impl Judge {
                 self.checks.push(Check { reason: Some(unexplained(device, mode)), ..check });
             }
         } else if device.leaks.is_empty() {
-            let words = match search.says(device, Code::GrowthTooRecent) {
-                true if device.has_totals_only => "nothing leaks so far".to_owned(),
-                true => no_leak(device, mode),
-                false => nothing_leaks(device, mode),
-            };
+            let is_open = search.says(device, Code::GrowthTooRecent);
+            let words = if is_open { "nothing leaks so far".to_owned() } else { nothing_leaks(device, mode) };
             let none = CheckedFigures { delta: Some(0), ..CheckedFigures::default() };
             self.checks.push(check.with(none).passed(words));
         }
@@ -258,8 +255,12 @@ fn no_leak(device: &DeviceLeaks, mode: Mode) -> String {
             };
             format!("no stack leaves {what} behind {often} {}", steps(device.judged, device.noun(mode)))
         }
-        Mode::Series if device.has_totals_only => "allocated memory does not grow from snapshot to snapshot".to_owned(),
-        Mode::Series => "no stack grows from snapshot to snapshot".to_owned(),
+        Mode::Series => {
+            let what = if device.has_totals_only { "allocated memory does not grow" } else { "no stack grows" };
+            let least = device.min_growth.filter(|least| *least > 0);
+            let least = least.map(|least| format!(" by a total of {} or more", Size(least))).unwrap_or_default();
+            format!("{what} steadily{least}")
+        }
     }
 }
 

@@ -96,11 +96,11 @@ pub(super) fn most(diff: &Diff, device: &DeviceDiff, delta: i128) -> Option<Grow
 pub enum Beside {
     /// A figure without a limit grew.
     Figure(GrownFigure),
-    /// The allocated bytes of a device rose over a series, in too few of the last snapshots to be called a leak.
+    /// The last snapshots of a series do not show whether something on a device leaks.
     Recent {
         /// The device.
         device: DeviceId,
-        /// What else grows there, in words.
+        /// What leaks there, in words.
         explained: Option<&'static str>,
     },
 }
@@ -113,7 +113,7 @@ impl Beside {
             Self::Recent { device, explained } => {
                 let device = if many_devices { format!("{device}: ") } else { String::new() };
                 let beside = explained.map(|explained| format!(" beside {explained}")).unwrap_or_default();
-                format!("{device}allocated bytes grow{beside}")
+                format!("{device}recent growth{beside} cannot be judged yet")
             }
         }
     }

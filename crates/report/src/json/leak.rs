@@ -17,20 +17,20 @@ object! {
         tool: Tool(),
         verdict: gate.verdict().name(),
         exit_code: gate.verdict().exit_code(),
-        sources: list(searches(findings).flat_map(|of| of.sources.iter().map(|source| SourceReport(source, of.rank)))),
+        sources: list(searches(findings).flat_map(|of| of.sources.iter().map(|source| SourceReport(source, of)))),
         mode: searches(findings).next().map_or(Mode::Steps, |search| search.mode),
         group_by: searches(findings).next().map(|search| search.group_by.to_string()).unwrap_or_default(),
         // The steps and the growth of the device that leaks most.
         steps: list(worst_device(findings).into_iter().flat_map(|device| device.points.iter()).map(StepReport)),
         leaks: list(searches(findings).flat_map(|of| of.leaks().map(|(device, leak)| RowReport(of, device, leak)))),
         totals: worst_device(findings).map(|device| device.growth).unwrap_or_default(),
-        devices: list(searches(findings).flat_map(|of| of.devices.iter().map(|device| DeviceReport(device, of.rank)))),
+        devices: list(searches(findings).flat_map(|of| of.devices.iter().map(|device| DeviceReport(device, of)))),
         checks: list(findings.iter().flat_map(|of| {
-            of.judgement.checks.iter().map(|check| ReportOfRank { rank: of.search.rank, report: CheckReport(check) })
+            of.judgement.checks.iter().map(|check| ReportOfProcess::new(&of.search, CheckReport(check)))
         })),
         diagnostics: list(findings.iter().flat_map(|of| {
             let found = of.diagnostics().into_iter();
-            found.map(|(_, found)| ReportOfRank { rank: of.search.rank, report: DiagnosticReport(found) })
+            found.map(|(_, found)| ReportOfProcess::new(&of.search, DiagnosticReport(found)))
         })),
     }
 }
@@ -46,11 +46,12 @@ fn worst_device<'a>(findings: &'a [&'a JudgedSearch]) -> Option<&'a DeviceLeaks>
 }
 
 object! {
-    SourceReport<'a>(source: &'a Source, rank: Option<u64>) {
+    SourceReport<'a>(source: &'a Source, search: &'a Search) {
         path: source.path,
         bytes: source.bytes,
         kind: source.kind.name(),
-        rank,
+        name: search.name,
+        rank: search.rank,
     }
 }
 
@@ -72,6 +73,7 @@ object! {
         key: leak.key,
         bucket: leak.bucket.map(Bucket::code),
         device: device.device,
+        name: search.name,
         rank: search.rank,
         bytes: leak.bytes,
         blocks: leak.blocks,
@@ -88,9 +90,10 @@ object! {
 }
 
 object! {
-    DeviceReport<'a>(device: &'a DeviceLeaks, rank: Option<u64>) {
+    DeviceReport<'a>(device: &'a DeviceLeaks, search: &'a Search) {
         device: device.device,
-        rank,
+        name: search.name,
+        rank: search.rank,
         steps_by: device.how.as_ref().map(steps_by),
         steps_skipped: device.skip,
         steps_judged: device.judged,
@@ -111,10 +114,17 @@ fn steps_by(how: &FoundBy) -> String {
     }
 }
 
-/// The report of something that concerns a rank.
+/// The report of something that concerns one process.
 #[derive(Serialize)]
-struct ReportOfRank<T> {
+struct ReportOfProcess<'a, T> {
+    name: Option<&'a str>,
     rank: Option<u64>,
     #[serde(flatten)]
     report: T,
+}
+
+impl<'a, T> ReportOfProcess<'a, T> {
+    fn new(search: &'a Search, report: T) -> Self {
+        Self { name: search.name.as_deref(), rank: search.rank, report }
+    }
 }

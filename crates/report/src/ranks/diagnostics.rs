@@ -31,8 +31,29 @@ pub(crate) fn diagnostics_of_job<T: Judged>(job: &Job<T>) -> Vec<(Option<Side>, 
     groups.iter().filter_map(|group| told(group, job.members.len())).chain(of_job).collect()
 }
 
-/// The diagnostics of single results, then those of jobs.
+/// Names of single results that a diagnostic lists.
+const MOST_NAMES: usize = 3;
+
+/// The diagnostics of single results, each once, with the names of those that have it unless all do; then those of jobs.
 pub(crate) fn diagnostics_of_suite<T: Judged>(suite: &Suite<T>) -> Vec<Diagnostic> {
-    let singles = suite.singles().flat_map(T::diagnostics).map(|(_, found)| found.clone());
-    singles.chain(suite.jobs().flat_map(diagnostics_of_job).map(|(_, found)| found)).collect()
+    let singles = suite.singles().count();
+    let all = suite.singles().flat_map(|of| of.diagnostics().into_iter().map(move |(_, found)| (of.name(), found)));
+    let groups = grouped(all, |&(_, found)| (found.code, found.device, &found.message));
+    let of_singles = groups.iter().filter_map(|group| named(group, singles));
+    of_singles.chain(suite.jobs().flat_map(diagnostics_of_job).map(|(_, found)| found)).collect()
+}
+
+/// One diagnostic of several of all single results, with their names.
+fn named(group: &[(Option<&str>, &Diagnostic)], singles: usize) -> Option<Diagnostic> {
+    let &(_, first) = group.first()?;
+    let mut names: Vec<&str> = group.iter().filter_map(|(name, _)| *name).collect();
+    names.dedup();
+    if names.is_empty() || names.len() == singles {
+        return Some(first.clone());
+    }
+    let more = names.len().saturating_sub(MOST_NAMES);
+    let are_more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let device = first.device.map(|device| format!("{device}: ")).unwrap_or_default();
+    let message = format!("{}{are_more}: {device}{}", names[..names.len() - more].join(", "), first.message);
+    Some(Diagnostic::new(first.code, None, message))
 }

@@ -134,7 +134,7 @@ fn sources(search: &Search) -> Vec<SourceFile> {
 fn blocks(search: &Search, device: &DeviceLeaks, options: &RenderOptions) -> Vec<Content> {
     let mut contents = match search.mode {
         Mode::Steps => vec![Content::Facts(vec![steps(device)])],
-        Mode::Series => vec![Content::Table(snapshots(device))],
+        Mode::Series => vec![Content::Table(snapshots(device, options))],
     };
     contents.extend(device.unclear.is_none().then(|| Content::Steps(course(search, device))));
     let totals = totals(device, search.mode);
@@ -180,11 +180,12 @@ fn warm_up(device: &DeviceLeaks) -> String {
 }
 
 /// The bytes held at the end of each snapshot.
-fn snapshots(device: &DeviceLeaks) -> Table {
+fn snapshots(device: &DeviceLeaks, options: &RenderOptions) -> Table {
     let heads = [figure("allocated"), figure("reserved"), figure("fragmentation"), words("at the end of")];
     let rows = device.points.iter().enumerate().map(|(at, point)| snapshot(point, at < device.skip));
     let mut rows: Vec<RowOfCells> = rows.collect();
-    let left = rows.len().saturating_sub(MOST_SNAPSHOTS);
+    let most = if options.top == Some(0) { usize::MAX } else { MOST_SNAPSHOTS };
+    let left = rows.len().saturating_sub(most);
     if left > 0 {
         let half = MOST_SNAPSHOTS / 2;
         let cells = [Value::Nothing, Value::Nothing, Value::Nothing, Value::words(others(left))];

@@ -110,7 +110,7 @@ fn not_ignored(ignore: &[Pattern], devices: &[DeviceProfile]) -> Option<Diagnost
     };
     let unmatched = ignore.iter().filter(|pattern| !has_phase(pattern));
     let unmatched: Vec<String> = unmatched.map(|pattern| format!("'{}'", pattern.as_str())).collect();
-    let message = format!("phases to ignore: none matches {}", unmatched.join(", "));
+    let message = format!("phases to ignore: no annotated one matches {}", unmatched.join(", "));
     (!unmatched.is_empty()).then(|| Diagnostic::new(diagnostic::Code::PhasesIgnored, None, message))
 }
 

@@ -1,10 +1,11 @@
 //! Growth of the totals from step to step, beside that of stacks.
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_base::text::count;
 use ptmem_base::units::Size;
 use ptmem_trace::phase::steps::FoundBy;
 
-use super::{FEWEST, rounded};
+use super::FEWEST;
 use crate::leak::found::fragmentation_grows;
 use crate::leak::trend::rises;
 use crate::leak::{DeviceLeaks, LeakMetric, LeakOptions, Mode, SeriesPoint};
@@ -61,9 +62,10 @@ impl DeviceLeaks {
         let explained =
             self.explained().map_or(", but no stack leaks".to_owned(), |explained| format!(" beside {explained}"));
         let message = format!(
-            "allocated bytes grow by {} per {step}{explained}: a buffer may be replaced by a larger \
+            "allocated bytes grow by {} over {}{explained}: a buffer may be replaced by a larger \
              one each time, or memory may grow in too few {step}s to count. A series of snapshots shows what grows",
-            Size(u64::try_from(rounded(gained, (held.len() - 1).max(1))).unwrap_or_default()),
+            Size(u64::try_from(gained).unwrap_or_default()),
+            count(held.len() as u64 - 1, step, &format!("{step}s")),
         );
         Some(Diagnostic::new(Code::AllocatedGrows, self.device, message))
     }

@@ -55,14 +55,14 @@ impl PiecewiseSeries {
         Self { noise: noise(&values), tolerance, values }
     }
 
-    /// Index of the value from which on the series goes on as it does at its end.
-    pub(super) fn start(&self) -> usize {
+    /// Index of the first value that goes on as the series does at its end.
+    pub(super) fn latest(&self) -> usize {
         let mut begins = self.begins();
         let mut start = begins.pop().unwrap_or(0);
         while let Some(from) = begins.pop().filter(|&from| self.is_same_course(from, start)) {
             start = from;
         }
-        self.onset(start)
+        start
     }
 
     /// True if the piece from one index up to `start` and everything after it rise in the same way: a missing night
@@ -81,8 +81,16 @@ impl PiecewiseSeries {
             && jump <= SAME_COURSE * later.max(before) + tolerance
     }
 
-    /// The value before the first rise belongs to the growth as well, if the rise is as large as those that follow.
-    fn onset(&self, start: usize) -> usize {
+    /// True if a value from an index on is lower than the one before it, beyond noise.
+    pub(super) fn falls_at(&self, start: usize) -> bool {
+        let Some(before) = start.checked_sub(1) else { return false };
+        let tolerance = self.tolerance.max(2.0 * self.noise);
+        self.values[start..].iter().any(|value| *value < self.values[before] - tolerance)
+    }
+
+    /// Index of the value from which on it does so: the one before the first rise belongs to the growth as well, if the rise is as
+    /// large as those that follow.
+    pub(super) fn onset(&self, start: usize) -> usize {
         let slope = self.slope(start..self.values.len());
         let is_onset = start > 0
             && slope > 0.0

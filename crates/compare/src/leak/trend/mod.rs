@@ -1,7 +1,7 @@
 //! The trend of the last values of a series, and since when it lasts.
 //!
 //! A series changes its course: it is flat and then leaks, leaks and is mended, steps up once and stays there. So it is
-//! cut into pieces that a straight line fits, and the last piece decides.
+//! cut into pieces that a straight line fits, and the last piece decides, unless it is too short to show that growth has ended.
 
 mod course;
 mod stairs;
@@ -45,6 +45,9 @@ pub enum Growing {
 /// Only this many of the latest values are used: the time grows with the square of their number.
 const MOST_VALUES: usize = 512;
 
+/// Growth goes on if steps gain at least this part of what they gained before.
+const PART_OF_PACE: i128 = 4;
+
 /// Growth must exceed the noise of the values by this factor. Needed for dumps of `corners/wrapped`.
 const ABOVE_NOISE: f64 = 5.0;
 
@@ -63,18 +66,29 @@ pub fn course_changes(values: &[u64], least: u64) -> Vec<usize> {
 
 impl Trend {
     /// The latest trend of `values`; `None` without values. Growth counts if it is at least `least` bytes in total and
-    /// continues in a `share` of the steps, from 0 to 1.
+    /// continues in a `share` of the steps, from 0 to 1. A larger rise does not end it.
     pub fn of(values: &[u64], least: u64, share: f64) -> Option<Self> {
         let first = values.len().saturating_sub(MOST_VALUES);
-        let course = PiecewiseSeries::new(&values[first..], least);
-        let since = first + course.start();
+        let trend = Latest::of(&values[first..], least, share)?.trend;
+        Some(Self { since: first + trend.since, ..trend })
+    }
+
+    /// The growth before the latest trend of `values`, if neither a fall nor enough level values show that it has ended.
+    pub(crate) fn of_paused_growth(values: &[u64], least: u64, share: f64) -> Option<Self> {
+        let first = values.len().saturating_sub(MOST_VALUES);
+        let growth = Latest::of(&values[first..], least, share)?.paused?;
+        Some(Self { since: first + growth.since, ..growth })
+    }
+
+    /// The trend from the latest change of course on.
+    fn of_course(since: usize, values: &[u64], noise: f64, least: u64, share: f64) -> Option<Self> {
         let trend = Self::of_tail(since, values)?;
         // With one step more than a leak needs, every one counts: noise cannot be measured.
         let is_steady = trend.gained >= i128::from(least.max(1))
             && if trend.steps <= FEWEST_CHANGES + 1 {
                 trend.rises_often(share)
             } else {
-                trend.rises_beyond_noise(&values[since..], course.noise, share)
+                trend.rises_beyond_noise(&values[since..], noise, share)
             };
         let growth = match trend.grew {
             _ if !is_steady => Growing::No,
@@ -84,6 +98,11 @@ impl Trend {
             _ => Growing::TooSoon,
         };
         Some(Self { growth, ..trend })
+    }
+
+    /// True if values that change by this many bytes per step grow about as fast as before, or faster.
+    fn is_kept_up_by(&self, change: i128) -> bool {
+        change.saturating_mul(PART_OF_PACE) >= self.slope.unwrap_or_default()
     }
 
     /// The course of all `values`, which grow or do not, but do not change.
@@ -117,6 +136,44 @@ impl Trend {
         rising >= share
             && rise >= ABOVE_NOISE * noise
             && (noise * 50.0 < rise || rising >= share_beyond_chance(values.len()))
+    }
+}
+
+/// The latest trend of values.
+struct Latest {
+    trend: Trend,
+    /// Growth before it that has possibly not ended.
+    paused: Option<Trend>,
+}
+
+impl Latest {
+    fn of(values: &[u64], least: u64, share: f64) -> Option<Self> {
+        let course = PiecewiseSeries::new(values, least);
+        let latest = course.latest();
+        let trend = Trend::of_course(course.onset(latest), values, course.noise, least, share)?;
+        let is_level = trend.steps >= FEWEST_CHANGES && trend.slope <= Some(0);
+        let is_decided = trend.growth == Growing::Yes || is_level || course.falls_at(latest);
+        let earlier = if is_decided { None } else { Self::of(&values[..latest], least, share) };
+        let growth = earlier.and_then(|earlier| match earlier.trend.growth {
+            Growing::No => earlier.paused,
+            Growing::Yes | Growing::TooSoon => Some(earlier.trend),
+        });
+        Some(growth.and_then(|growth| Self::after(growth, trend, values)).unwrap_or(Self { trend, paused: None }))
+    }
+
+    /// A trend after growth; `None` if that was too short to count, or has ended.
+    fn after(growth: Trend, trend: Trend, values: &[u64]) -> Option<Self> {
+        let whole = Trend::of_tail(growth.since, values)?;
+        let later = &values[growth.since + growth.steps..];
+        let is_open = trend.steps < FEWEST_CHANGES || growth.is_kept_up_by(trend.slope?);
+        match growth.growth {
+            _ if whole.grew < FEWEST_CHANGES => None,
+            _ if later.windows(2).all(|pair| growth.is_kept_up_by(i128::from(pair[1]) - i128::from(pair[0]))) => {
+                Some(Self { trend: Trend { growth: Growing::Yes, ..whole }, paused: None })
+            }
+            Growing::Yes if is_open => Some(Self { trend, paused: Some(growth) }),
+            _ => None,
+        }
     }
 }
 

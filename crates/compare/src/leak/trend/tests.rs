@@ -99,6 +99,58 @@ fn two_rises_are_too_few_to_tell() {
     assert_eq!(trend(&course(&[(25, 0, 0), (2, 20, 0)])).growth, Growing::TooSoon);
 }
 
+/// Growth that was found stays found while every night rises by about as much or more.
+#[test]
+fn a_larger_rise_does_not_end_growth() {
+    for parts in [
+        &[(12, 5, 0), (4, 5, 105)][..],
+        &[(10, 5, 0), (5, 5, 30)],
+        &[(12, 5, 0), (2, 5, 100), (2, 5, 100), (4, 5, 100)],
+        &[(3, 10, 0), (1, 10, 90)],
+    ] {
+        let values = course(parts);
+        for nights in 4..=values.len() {
+            assert!(grows_since(&values[..nights]).is_some(), "{nights} of {parts:?}");
+        }
+    }
+    let jump = trend(&course(&[(12, 5, 0), (2, 5, 105)]));
+    assert_eq!((jump.since, jump.slope, jump.grew, jump.steps), (0, Some(5 * i128::from(UNIT)), 13, 13));
+}
+
+/// The number of the last night of growth that has possibly not ended.
+fn grew_until(parts: &[(usize, i64, i64)]) -> Option<usize> {
+    let values: Vec<u64> = course(parts).iter().map(|value| value * UNIT).collect();
+    let growth = Trend::of_paused_growth(&values, UNIT, 0.8)?;
+    Some(growth.since + growth.steps)
+}
+
+#[test]
+fn few_level_nights_do_not_end_growth() {
+    for parts in [
+        &[(12, 5, 0), (1, 0, 0)][..],
+        &[(12, 5, 0), (3, 0, 0)],
+        &[(12, 20, 0), (2, 2, 0)],
+        // Level after a step up, and rises with rests.
+        &[(12, 5, 0), (3, 0, 105)],
+        &[(12, 5, 0), (2, 5, 105), (1, 0, 0), (1, 5, 0)],
+    ] {
+        assert_eq!((grew_until(parts), grows_since(&course(parts))), (Some(11), None), "{parts:?}");
+    }
+    for parts in [
+        &[(12, 5, 0), (4, 0, 0)][..],
+        &[(12, 5, 0), (5, 0, 105)],
+        &[(12, 5, 0), (1, 0, -30)],
+        &[(12, 5, 0), (3, 0, -30)],
+        // It goes on, or there was too little of it.
+        &[(12, 5, 0), (2, 5, 105)],
+        &[(3, 10, 0), (2, 0, 0)],
+        &[(8, 0, 0), (2, 5, 0), (1, 0, 0)],
+        &[(8, 0, 0), (2, 0, 100), (2, 0, 100)],
+    ] {
+        assert_eq!(grew_until(parts), None, "{parts:?}");
+    }
+}
+
 #[test]
 fn one_odd_night_hides_no_leak() {
     for night in [1, 15, 20, 27, 28] {
