@@ -176,7 +176,7 @@ fn a_batch_that_validation_keeps_is_seen_by_a_limit_on_evaluation_alone() {
 
 /// A program that puts some of its layers into checkpoints.
 const CHECKPOINTS: &str = r#"
-import sys, torch
+import ptmem_gate, torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -188,16 +188,26 @@ class Layer(nn.Module):
     def forward(self, x):
         return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
 
-checkpointed, reentrant, width = int(sys.argv[1]), sys.argv[2] == "reentrant", int(sys.argv[3])
-layers = nn.ModuleList(Layer(width) for _ in range(6)).cuda()
-optimizer = torch.optim.SGD(layers.parameters())
-for _ in range(3):
-    x = torch.randn(512, 512, device="cuda", requires_grad=True)
-    for index, layer in enumerate(layers):
-        x = checkpoint(layer, x, use_reentrant=reentrant) if index < checkpointed else layer(x)
-    x.mean().backward()
-    optimizer.step()
-    optimizer.zero_grad()
+def train(checkpointed, reentrant=False, width=2048):
+    layers = nn.ModuleList(Layer(width) for _ in range(6)).cuda()
+    optimizer = torch.optim.SGD(layers.parameters())
+    for _ in range(3):
+        x = torch.randn(512, 512, device="cuda", requires_grad=True)
+        for index, layer in enumerate(layers):
+            x = checkpoint(layer, x, use_reentrant=reentrant) if index < checkpointed else layer(x)
+        x.mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+def record(name, *how, **options):
+    with ptmem_gate.record(name):
+        train(*how, **options)
+
+record("none.pkl", 0)
+for reentrant, kind in enumerate(["plain", "reentrant"]):
+    record(f"{kind}-half.pkl", 3, reentrant)
+    record(f"{kind}-all.pkl", 6, reentrant)
+    record(f"{kind}-wide.pkl", 6, reentrant, width=16384)
 "#;
 
 #[test]
@@ -205,24 +215,20 @@ for _ in range(3):
 fn more_layers_in_checkpoints_pass_a_limit_on_stacks_and_wider_ones_do_not() {
     let place = TempDir::new().unwrap();
     fs::write(place.path().join("train.py"), CHECKPOINTS).unwrap();
-    let python = python();
-    let record = |name: &str, arguments: [&str; 3]| {
-        let command = [&[python.to_str().unwrap(), "train.py"], &arguments[..]].concat();
-        let output = tool::ptmem(place.path(), &[&["simulate", "--record", name, "--"], &command[..]].concat());
-        assert!(output.status.success(), "{}", tool::text(&output.stderr));
-    };
+    let mut command = Command::new(PTMEM);
+    command.current_dir(place.path()).args(["simulate", "--"]).arg(python()).arg("train.py");
+    let output = command.env("PYTHONPATH", concat!(env!("CARGO_MANIFEST_DIR"), "/python")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let judge = |before: &str, after: &str| {
         tool::verdict(&tool::ptmem(place.path(), &["diff", before, after, "--max-growth", "stack=1MiB"]))
     };
-    record("none.pkl", ["0", "", "2048"]);
     for kind in ["plain", "reentrant"] {
-        record("half.pkl", ["3", kind, "2048"]);
-        record("all.pkl", ["6", kind, "2048"]);
-        record("wide.pkl", ["6", kind, "16384"]);
-        for [before, after] in [["none.pkl", "half.pkl"], ["none.pkl", "all.pkl"], ["half.pkl", "all.pkl"]] {
+        let [none, half, all, wide] =
+            ["none.pkl", &format!("{kind}-half.pkl"), &format!("{kind}-all.pkl"), &format!("{kind}-wide.pkl")];
+        for [before, after] in [[none, half], [none, all], [half, all]] {
             let (code, line) = judge(before, after);
-            assert_eq!(code, 0, "{kind}: {before} {after}: {line}");
+            assert_eq!(code, 0, "{before} {after}: {line}");
         }
-        assert_eq!(judge("none.pkl", "wide.pkl").0, 1, "{kind}");
+        assert_eq!(judge(none, wide).0, 1, "{kind}");
     }
 }
