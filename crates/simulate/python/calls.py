@@ -46,10 +46,6 @@ LIGHT = (
 SIZED = names("""
     nonzero _unique _unique2 unique_dim unique_consecutive repeat_interleave bincount nms
 """)
-# Operators that write a few elements of a tensor.
-PARTIAL = names(
-    "_index_put_impl index_put scatter scatter_add scatter_reduce index_copy index_fill index_add masked_scatter"
-)
 # Most whole numbers that are computed although nothing has set them: positions and lengths, not tensors of data.
 MOST_ABSENT = 1 << 10
 
@@ -166,8 +162,7 @@ class Call:
 
     def work(self, results=None, trust=ABSENT, answer=None):
         """The work that gives the results these values, or none."""
-        partial = self.operator.base in PARTIAL
-        work = Work(self.engine, results, trust, answer, self.writes, self.tensors, partial)
+        work = Work(self.engine, results, trust, answer, self.writes, self.tensors)
         work.before = self.supposed_before
         return work
 

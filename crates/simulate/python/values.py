@@ -72,7 +72,6 @@ class Library:
         self.drop = self.find("drop", None, place, size, size, size, number)
         self.repeat = self.find("repeat", None, place, size, place, size, number)
         self.uniform = self.find("uniform", number, place, size, size, place)
-        self.doubt = self.find("doubt", None, place, size)
         self.begin = self.find("begin", ctypes.c_int64, ctypes.c_int64, number)
         self.mark = self.find("mark", None, place, number)
         self.marked = self.find("marked", number, place)
@@ -133,20 +132,17 @@ class Work:
         "engine",
         "follows",
         "operands",
-        "partial",
         "results",
         "trust",
         "written",
     )
 
-    def __init__(self, engine, results, trust, answer, written, operands, partial=False):
+    def __init__(self, engine, results, trust, answer, written, operands):
         self.engine, self.results, self.trust, self.written = engine, results, trust, written
         self.operands = [tensor for tensor in operands if tensor.is_cuda]
         # The mark of an operand with a supposed size, and how many sizes were supposed before.
         self.follows = engine.mark_of(self.operands) if engine.sizes else 0
         self.before = len(engine.supposed)
-        # Writes to a few elements: the others stay.
-        self.partial = partial
         thread = engine.thread
         self.earlier_answer = thread.answer
         if answer is not None:
@@ -172,7 +168,7 @@ class Work:
         trusts = self.trust if isinstance(self.trust, list) else [self.trust] * len(places)
         for index, place in enumerate(places):
             values = results[index] if index < len(results) else None
-            self.engine.store(place, values, trusts[index], self.partial)
+            self.engine.store(place, values, trusts[index])
 
 
 def follow(operator, arguments, named, tensors):
@@ -325,13 +321,13 @@ class Engine:
             return None
         return self.at(tensor) if self.library.view(tensor.data_ptr(), span * tensor.element_size()) else None
 
-    def store(self, place, values, trust, partial=False):
+    def store(self, place, values, trust):
         """Gives a tensor on the device values, or notes that it has others, which are not known."""
         if place.is_cuda and place.layout is self.torch.strided and not place.is_quantized:
             with OnHost(self):
-                self.store_values(place, values, trust, partial)
+                self.store_values(place, values, trust)
 
-    def store_values(self, place, values, trust, partial):
+    def store_values(self, place, values, trust):
         is_uniform = values is not None and values.numel() == 1 and place.numel() != 1
         if place.numel() == 0:
             return
@@ -341,7 +337,7 @@ class Engine:
             values is not None and (values.shape == place.shape or values.numel() == place.numel() == 1)
         )
         if not fits or values.dtype != place.dtype or not self.write(place, values, trust):
-            self.drop(place, trust, partial)
+            self.drop(place, trust)
 
     def write(self, place, values, trust):
         """Writes values to a tensor; false where they are beyond the limit. One value stands for all."""
@@ -367,16 +363,13 @@ class Engine:
         places = self.torch.arange(mask.numel(), dtype=self.torch.float64, device="cpu")
         return (((places + 1) * self.keep).floor() > (places * self.keep).floor()).view(mask.shape)
 
-    def drop(self, place, trust, partial=False):
-        """Notes that a tensor, or some of its elements, are unknown."""
+    def drop(self, place, trust):
+        """Notes that a tensor is unknown, also where an operator wrote only some of its elements."""
         is_mask = trust == SHARE and place.dtype == self.torch.bool and place.numel() <= SMALL
         if is_mask and self.write(place, self.passes(place), trust):
             return None
         at, size, span = place.data_ptr(), place.element_size(), self.span(place)
-        rows = self.rows(place) or (span, 0, 1)
-        if partial:
-            return self.library.doubt(at, span * size)
-        width, pitch, count = rows
+        width, pitch, count = self.rows(place) or (span, 0, 1)
         return self.library.drop(at, width * size, pitch * size, count, trust if trust == SHARE else ABSENT)
 
     def address(self, tensor):
@@ -534,6 +527,8 @@ class Operator:
                 import traceback
 
                 traceback.print_exc()
+            for tensor in self.written_of(arguments, named):
+                self.engine.store(tensor, None, ABSENT)
             return call, follow(self, arguments, named, tensors), arguments
 
     def as_tensors(self, arguments):

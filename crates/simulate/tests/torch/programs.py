@@ -468,6 +468,9 @@ def values():
     # One that nobody knows moves on from where it is said to be.
     unknown = torch.empty((), dtype=torch.long, device="cuda")
     assert (unknown + 1).item() == unknown.item() + 1
+    # What is written to a place that nobody knows leaves nothing known.
+    filled = torch.zeros(100, device="cuda").index_fill_(0, torch.empty(2, dtype=torch.long, device="cuda"), 1)
+    assert len((filled > 0).nonzero()) == KEPT
     # The length of a text of which no token is known, as a search with beams measures it.
     beams = torch.empty(2, 12, dtype=torch.int32, device="cuda")
     assert (beams + 1).bool().sum(dim=1).max().item() == 12
@@ -481,7 +484,7 @@ def supposed():
     assert tokens.min() >= 0
     assert tokens.max() < 1000
     assert unknown(()) != 0
-    # Where only the best tokens are left, the others are known and those are not.
+    # Where only the best tokens are left, none of them is the first.
     best, places = unknown(3, 1000).topk(10)
     left = torch.full((3, 1000), float("-inf"), device="cuda").scatter_(1, places, best)
     assert not (torch.multinomial(functional.softmax(left, -1), 1) == 0).any()
