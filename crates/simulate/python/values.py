@@ -44,6 +44,10 @@ MAKERS = frozenset(("tril_indices", "triu_indices"))
 # Overloads that PyTorch calls with a number in the memory of the device, which it cannot hand over to Python. The
 # operators that do so have a rule of their own.
 TAKES_NUMBERS_OF_DEVICE = frozenset(("aten::pow.Tensor_Tensor_out", "aten::isin.Tensor_Tensor_out"))
+# Operators on sparse tensors whose results are dense, or have as many elements as their kernels count.
+SPARSE = frozenset(("_coalesce", "_sparse_sparse_matmul", "_to_dense", "addmm", "index_select", "mul"))
+# Dispatch keys of tensors on a device, and of sparse ones.
+KEY, SPARSE_KEYS = "CUDA", frozenset(("SparseCUDA", "SparseCsrCUDA"))
 # Operators that change what a tensor is, not what it has.
 NO_VALUES = frozenset(
     ("set", "resize", "resize_as", "record_stream", "_cudnn_init_dropout_state", "_pin_memory", "_resize_output")
@@ -122,6 +126,14 @@ def flatten(values):
     return found
 
 
+def parts(tensors):
+    """The tensors, and in place of sparse ones their indices and values."""
+    found = []
+    for tensor in tensors:
+        found += [tensor._indices(), tensor._values()] if tensor.is_sparse else [tensor]
+    return found
+
+
 class Work:
     """An operator that runs: what its results get at the end."""
 
@@ -139,7 +151,7 @@ class Work:
 
     def __init__(self, engine, results, trust, answer, written, operands):
         self.engine, self.results, self.trust, self.written = engine, results, trust, written
-        self.operands = [tensor for tensor in operands if tensor.is_cuda]
+        self.operands = [tensor for tensor in parts(operands) if tensor.is_cuda]
         # The mark of an operand with a supposed size, and how many sizes were supposed before.
         self.follows = engine.mark_of(self.operands) if engine.sizes else 0
         self.before = len(engine.supposed)
@@ -159,12 +171,18 @@ class Work:
             return
         places = flatten(result)
         places += [tensor for tensor in self.written if all(tensor is not place for place in places)]
+        results = self.results or []
+        sparse = next((tensor for tensor in places if tensor.is_sparse), None)
+        if results and sparse is not None and sparse._nnz() != results[0].shape[1]:
+            results = []
+            if not thread.depth:
+                self.engine.suppose(sparse._nnz())  # As for other sizes, also if it is 0.
+        places = parts(places)
         if self.engine.sizes:
             marks = [self.follows, *self.engine.supposed[self.before :]]
             self.engine.mark(self.operands, places, next(filter(None, marks), 0))
         if self.trust is None:
             return
-        results = self.results or []
         trusts = self.trust if isinstance(self.trust, list) else [self.trust] * len(places)
         for index, place in enumerate(places):
             values = results[index] if index < len(results) else None
@@ -255,7 +273,8 @@ class Engine:
     def runs_on_device(self, name, base):
         """True for an operator that has a kernel for the device, or ends in one, and fills what it makes."""
         has = self.torch._C._dispatch_has_kernel_for_dispatch_key
-        on_device = name in COMPOSITE or has(name, "CUDA")
+        keys = {KEY, *SPARSE_KEYS} if base in SPARSE else {KEY}
+        on_device = name in COMPOSITE or any(has(name, key) for key in keys)
         # An operator before the choice of the device makes a tensor, and another one fills it.
         return on_device and (base in MAKERS or not has(name, "BackendSelect"))
 
@@ -485,7 +504,7 @@ class Operator:
         return self.base in host.OPERATORS or any(has(self.name, key) for key in keys)
 
     def call_for(self, keys):
-        """The operator's function for a set of dispatch keys, and True if it is that of plain tensors on a device."""
+        """The operator's function for a set of dispatch keys, and True if the rule is about its tensors on a device."""
         import functools
 
         public = self.engine.torch._C
@@ -498,7 +517,7 @@ class Operator:
         for name in (key.name, *composites):
             if public._dispatch_has_kernel_for_dispatch_key(self.name, name):
                 call = functools.partial(self.overload._op_dk, getattr(public.DispatchKey, name))
-                return call, key == public.DispatchKey.CUDA
+                return call, key.name == KEY or (key.name in SPARSE_KEYS and self.base in SPARSE)
         raise NotImplementedError(f"Could not run '{self.name}' with arguments from the '{key.name}' backend.")
 
     def plan(self, *arguments, **named):

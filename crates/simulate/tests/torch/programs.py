@@ -14,7 +14,7 @@ from decisions import differences
 from torch import nn
 from torch.nn import functional
 from unknown_values import unknown, unknown_values, wrong_shares  # noqa: F401
-from whole_numbers import boxes, fractions, sizes_and_positions
+from whole_numbers import boxes, fractions, sizes_and_positions, sparse
 
 COUNTERS = ("allocated", "active", "requested", "reserved")
 # Elements of 100 that pass a condition on values that are not known.
@@ -456,7 +456,7 @@ def generation():
 
 def values():
     """What kernels of PyTorch's compute of whole numbers is the same on the device and on the host."""
-    for compute in (sizes_and_positions, boxes, fractions):
+    for compute in (sizes_and_positions, sparse, boxes, fractions):
         on_device, on_host = compute("cuda"), compute("cpu")
         for name, expected in on_host.items():
             assert torch.equal(on_device[name].cpu(), expected), (name, on_device[name].cpu(), expected)
@@ -498,6 +498,12 @@ def supposed():
     boxes = unknown(200, 4)
     large, small = boxes[:, 2] > 0.5, boxes[:, 2] <= 0.5
     assert (len(boxes[large]), len(boxes[small])) == (KEPT * 2, KEPT * 2)
+
+
+def sparse_product():
+    """A product of sparse matrices, whose elements a library of the device counts."""
+    matrix = torch.eye(9).to_sparse().cuda()
+    torch.sparse.mm(matrix, matrix)
 
 
 def masks():
