@@ -99,12 +99,16 @@ fn apply_not_repeatable(diff: &Diff, thresholds: &Thresholds, checks: &mut [Chec
     if !diff.is_not_repeatable() {
         return;
     }
+    let advice = if diff.is_by_collector() {
+        ", as Python's garbage collector ran at other moments: call gc.collect() in each step, or allow more"
+    } else {
+        ": seed it, or allow more"
+    };
     for check in checks {
         let mut of_many = of_many(check, diff, thresholds).into_iter().flatten();
         if check.differs_by_more_than_allowed() || of_many.any(|gated| gated.differs_by_more_than_allowed()) {
-            let reason =
-                "both sides ran the same program, and differ by more than the limit allows: seed it, or allow more";
-            RunDoubt { reason: reason.to_owned(), doubtful: Doubtful::Growth }.apply(check);
+            let reason = format!("both sides ran the same program, and differ by more than the limit allows{advice}");
+            RunDoubt { reason, doubtful: Doubtful::Growth }.apply(check);
         }
     }
 }
