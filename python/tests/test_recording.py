@@ -18,7 +18,7 @@ import fake_torch
 import pytest
 from fake_torch import FakeOptimizer, FakeTorch, OutOfMemoryError, Release
 from ptmem_gate import Recording, RecordingError, RecordingWarning, record, start
-from ptmem_gate._facts import Frames, HeldHistory, path_of_rank
+from ptmem_gate._facts import Frames, HeldHistory, _version, path_of_rank
 from ptmem_gate._outermost import OutermostCalls
 from ptmem_gate._recording import Span
 
@@ -144,6 +144,11 @@ def test_frames_of_the_recorder_are_no_frames_of_the_program() -> None:
     calls.stop()
 
 
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="older releases do not list their standard library")
+def test_the_standard_library_has_the_version_of_python() -> None:
+    assert (_version("re"), _version("pytest")) == (None, pytest.__version__)
+
+
 @pytest.fixture
 def no_other_collections() -> Iterator[None]:
     gc.collect()
@@ -157,7 +162,7 @@ def test_what_reference_cycles_hold_is_noted(any_torch: FakeTorch, tmp_path: Pat
     callbacks = list(gc.callbacks)
     with record(tmp_path / "all.pkl"):
         Block(any_torch, 512)
-        gc.collect()
+        gc.collect(0)
         any_torch.held.append(4096)
         any_torch.free(4096)
         kept = Block(any_torch, 1024)

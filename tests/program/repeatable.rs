@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 
-use crate::support::history::{MIB, Tensors, train};
+use crate::support::history::{A, MIB, Tensors, event, frames, free, segment, snapshot, train};
 use crate::support::pickle;
 #[cfg(target_os = "linux")]
 use crate::support::tool::python;
@@ -79,6 +79,44 @@ fn limits_on_parts_are_inconclusive_whichever_side_is_larger() {
         let options = ["--max-growth", limits[0], "--max-growth", limits[1]];
         assert_eq!(compared([many, few], same(), &options).0, 3, "{limits:?}");
     }
+}
+
+/// Steps that leave a block in a reference cycle each. Python's garbage collector frees it in that step, or all of them at the end.
+fn steps_with_cycles(in_each: bool) -> pickle::Value {
+    let mut events = vec![event("segment_alloc", A, 20 * MIB)];
+    let mut left = Vec::new();
+    for step in 0..4 {
+        events.push(event("alloc", A + step * 5 * MIB, 5 * MIB).with("frames", frames("step")));
+        left.extend(free(A + step * 5 * MIB, 5 * MIB));
+        if in_each {
+            events.append(&mut left);
+        }
+    }
+    events.extend(left);
+    let collected = json!([{"device": 0, "blocks": [], "frees": [[0, 4]], "freed": 4}]);
+    let facts = json!({"format": 1, "program": program("c", Some("o")), "collected": collected});
+    snapshot(vec![segment(A, &[(20 * MIB, false)])], events).with("ptmem", facts)
+}
+
+fn lines_with(report: &str, words: &str) -> String {
+    report.lines().filter(|line| line.contains(words)).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn runs_that_differ_by_what_the_garbage_collector_freed_are_not_advised_to_draw_other_numbers() {
+    let place = tempfile::tempdir().unwrap();
+    for (name, in_each) in [("before.pkl", true), ("after.pkl", false)] {
+        let value = pickle::write(&steps_with_cycles(in_each), pickle::Options::default());
+        fs::write(place.path().join(name), value).unwrap();
+    }
+    let output = ptmem(place.path(), &["diff", "before.pkl", "after.pkl", "-v", "--max-growth", "5%"]);
+    assert_eq!(verdict(&output).0, 3);
+    assert_reads!(lines_with(&text(&output.stdout), "garbage collector") => str![[r#"
+INCONCLUSIVE peak: both sides ran the same program, and differ by more than the limit allows, as Python's garbage collector ran at other moments: call gc.collect() in each step, or allow more
+warning[not-repeatable] both sides ran the same code and opened the same files of the repository from Python, with the same arguments, environment and versions, and their figures differ: the allocations are the same, and Python's garbage collector, which freed 20.00 MiB before and 20.00 MiB after, ran at other moments
+"#]]);
+    let again = ptmem(place.path(), &["doctor", "before.pkl", "--again", "after.pkl"]);
+    assert_reads!(lines_with(&text(&again.stdout), "collect") => str!["                  -> call gc.collect() in each step, or set limits above the difference: the allocations are the same, and Python's garbage collector ran at other moments"]);
 }
 
 #[test]

@@ -40,16 +40,13 @@ LIGHT = (
     mse_loss_backward binary_cross_entropy binary_cross_entropy_backward threshold_backward sigmoid_backward
     tanh_backward lgamma digamma polygamma erfc erfinv i0 sinc acosh asinh atanh special_i0e special_i1 special_i1e
     special_entr special_erfcx special_ndtri special_zeta hypot xlogy igamma
+    _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo
 """)
 )
 # Operators whose results have sizes that follow from values, which they read from the device.
 SIZED = names("""
     nonzero _unique _unique2 unique_dim unique_consecutive repeat_interleave bincount nms
 """)
-# Operators that write a few elements of a tensor.
-PARTIAL = names(
-    "_index_put_impl index_put scatter scatter_add scatter_reduce index_copy index_fill index_add masked_scatter"
-)
 # Most whole numbers that are computed although nothing has set them: positions and lengths, not tensors of data.
 MOST_ABSENT = 1 << 10
 
@@ -130,6 +127,8 @@ class Call:
 
     def host_of(self, tensor):
         torch = self.torch
+        if tensor.is_sparse:
+            return self.sparse_on_host(tensor)
         if id(tensor) in self.only_written:
             return torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
         if tensor.dtype == torch.bool and self.engine.trust(tensor) == ABSENT:
@@ -139,11 +138,24 @@ class Call:
             raise MemoryError
         return values.clone() if any(tensor is changed for changed in self.changes) else values
 
+    def sparse_on_host(self, tensor):
+        """A sparse tensor with the same indices; unknown values are one number each."""
+        indices, values = self.engine.read(tensor._indices()), tensor._values()
+        known = self.engine.read(values) if self.engine.trust(values) < SHARE else None
+        shape = tensor.shape if known is not None else tensor.shape[: tensor.sparse_dim()]
+        if known is None:
+            known = self.torch.ones(values.shape[:1], dtype=values.dtype, device="cpu")
+        # Of the functions that make one, this warns of nothing that the program could turn off.
+        make = self.torch.ops.aten._sparse_coo_tensor_with_dims_and_tensors
+        dims, kinds = (tensor.sparse_dim(), len(shape) - tensor.sparse_dim()), {"dtype": known.dtype, "device": "cpu"}
+        made = make(*dims, shape, indices, known, layout=self.torch.sparse_coo, **kinds)
+        return made._coalesced_(tensor.is_coalesced())
+
     def result_like(self, value):
         """What stands for a result that the program brings."""
         if isinstance(value, (list, tuple)):
             return type(value)([self.result_like(part) for part in value])
-        return self.torch.empty(0, dtype=value.dtype, device="cpu")
+        return self.torch.empty(0, dtype=value.dtype, layout=value.layout, device="cpu")
 
     def compute(self):
         """The results of the operator on the host, those that it writes to its operands last."""
@@ -166,8 +178,7 @@ class Call:
 
     def work(self, results=None, trust=ABSENT, answer=None):
         """The work that gives the results these values, or none."""
-        partial = self.operator.base in PARTIAL
-        work = Work(self.engine, results, trust, answer, self.writes, self.tensors, partial)
+        work = Work(self.engine, results, trust, answer, self.writes, self.tensors)
         work.before = self.supposed_before
         return work
 

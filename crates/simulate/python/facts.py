@@ -272,8 +272,7 @@ class Collections:
         return self._frees.get(device, [])
 
     def _note(self, phase: str, info: dict[str, int]) -> None:
-        # The youngest objects are looked at very often, and what is freed with them did not live long.
-        if info["generation"] == 0 or os.getpid() != self._process:
+        if os.getpid() != self._process or (phase == "stop" and not info["collected"]):
             return
         frees = {device: stats["allocation"]["all"]["freed"] for device, stats in stats_of_devices(self._torch)}
         if phase == "start":
@@ -626,6 +625,9 @@ def _version(name: str) -> Optional[str]:
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
+        # Some of the standard library, such as `re`, state one, and are in stacks where garbage was collected.
+        if name in getattr(sys, "stdlib_module_names", ()):
+            return None
         version = getattr(sys.modules.get(name), "__version__", None)
         return version if isinstance(version, str) else None
 

@@ -25,8 +25,10 @@ from ptmem_simulate_values import (
     NUMBER,
     SHARE,
     SMALL,
+    SPARSE,
     SUPPOSED,
     Engine,
+    parts,
 )
 
 #: The optimizer of PyTorch that iterates within a step until it converges.
@@ -39,7 +41,8 @@ def rule(operator, arguments, named, tensors, call=None):
     """Values of an operator that has no rule of its own."""
     call = call or Call(operator, arguments, named, tensors)
     if not call.plain:
-        return call.work()
+        is_sparse = any(tensor.layout is not call.torch.strided for tensor in tensors)
+        return of_sparse(call) if is_sparse and operator.base in SPARSE else call.work()
     if call.trust < SHARE:
         return computed(call)
     absent = [tensor for tensor, trust in zip(call.read, call.trusts) if trust == ABSENT]
@@ -54,6 +57,40 @@ def rule(operator, arguments, named, tensors, call=None):
     if absent and (any(tensor.is_floating_point() for tensor in absent) or sum(map(elements, absent)) > MOST_ABSENT):
         return call.work()
     return computed(call, max(trust for trust in [SUPPOSED, *call.trusts] if trust < ABSENT))
+
+
+def of_sparse(call):
+    """Operators on sparse tensors. The elements of a sparse result follow from indices, and kernels count them."""
+    base, strided = call.operator.base, call.torch.strided
+    if base == "addmm":
+        if not call.engine.thread.depth and strided not in (call.value("mat1").layout, call.value("mat2").layout):
+            call.engine.suppose(0)  # Only the library of the device counts the elements.
+        return call.work()
+    sparse = [tensor for tensor in call.read if tensor.is_sparse]
+    if base == "_to_dense":
+        trust = max(map(call.engine.trust, parts(sparse)), default=ABSENT)
+        return call.work(call.compute(), trust) if trust < SHARE and call.fits() else call.work()
+    if base == "mul" and len(sparse) < 2:
+        return None  # Operators within it copy the indices.
+    return counted(call, sparse)
+
+
+def counted(call, sparse):
+    """A sparse result with the elements that the host counts: of unknown indices, a share."""
+    engine = call.engine
+    indices = parts(sparse)[::2] + [tensor for tensor in call.read if not tensor.is_sparse]
+    trust = max(map(engine.trust, indices))
+    if trust >= SHARE or any(engine.read(tensor) is None for tensor in indices):
+        count = max(int(sparse[0]._nnz() * engine.keep), min(sparse[0]._nnz(), 1))
+        engine.suppose(count)
+        return call.work(answer=count)
+    of_indices, of_values = parts(call.compute()[:1])
+    count = of_indices.shape[1]
+    if trust >= SUPPOSED:
+        engine.suppose(count)
+    trust_of_values = max(trust, *map(engine.trust, parts(sparse)[1::2]))
+    results = [of_indices, of_values if trust_of_values < SHARE else None]
+    return call.work(results, [trust, trust_of_values], count)
 
 
 def is_asked_by_lbfgs(engine):
@@ -277,7 +314,7 @@ def multinomial(operator, arguments, named, tensors):
 
 def rules():
     """The rule of each operator."""
-    table = dict.fromkeys(LIGHT, rule)
+    table = dict.fromkeys(LIGHT | SPARSE, rule)
     table.update(dict.fromkeys(("eq", "ne", "isposinf", "isneginf"), equality))
     table.update(dict.fromkeys(("sum", "mean", "count_nonzero"), total))
     table.update(dict.fromkeys(("all", "any"), check))

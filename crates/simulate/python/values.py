@@ -44,6 +44,10 @@ MAKERS = frozenset(("tril_indices", "triu_indices"))
 # Overloads that PyTorch calls with a number in the memory of the device, which it cannot hand over to Python. The
 # operators that do so have a rule of their own.
 TAKES_NUMBERS_OF_DEVICE = frozenset(("aten::pow.Tensor_Tensor_out", "aten::isin.Tensor_Tensor_out"))
+# Operators on sparse tensors whose results are dense, or have as many elements as their kernels count.
+SPARSE = frozenset(("_coalesce", "_sparse_sparse_matmul", "_to_dense", "addmm", "index_select", "mul"))
+# Dispatch keys of tensors on a device, and of sparse ones.
+KEY, SPARSE_KEYS = "CUDA", frozenset(("SparseCUDA", "SparseCsrCUDA"))
 # Operators that change what a tensor is, not what it has.
 NO_VALUES = frozenset(
     ("set", "resize", "resize_as", "record_stream", "_cudnn_init_dropout_state", "_pin_memory", "_resize_output")
@@ -72,7 +76,6 @@ class Library:
         self.drop = self.find("drop", None, place, size, size, size, number)
         self.repeat = self.find("repeat", None, place, size, place, size, number)
         self.uniform = self.find("uniform", number, place, size, size, place)
-        self.doubt = self.find("doubt", None, place, size)
         self.begin = self.find("begin", ctypes.c_int64, ctypes.c_int64, number)
         self.mark = self.find("mark", None, place, number)
         self.marked = self.find("marked", number, place)
@@ -123,6 +126,14 @@ def flatten(values):
     return found
 
 
+def parts(tensors):
+    """The tensors, and in place of sparse ones their indices and values."""
+    found = []
+    for tensor in tensors:
+        found += [tensor._indices(), tensor._values()] if tensor.is_sparse else [tensor]
+    return found
+
+
 class Work:
     """An operator that runs: what its results get at the end."""
 
@@ -133,20 +144,17 @@ class Work:
         "engine",
         "follows",
         "operands",
-        "partial",
         "results",
         "trust",
         "written",
     )
 
-    def __init__(self, engine, results, trust, answer, written, operands, partial=False):
+    def __init__(self, engine, results, trust, answer, written, operands):
         self.engine, self.results, self.trust, self.written = engine, results, trust, written
-        self.operands = [tensor for tensor in operands if tensor.is_cuda]
+        self.operands = [tensor for tensor in parts(operands) if tensor.is_cuda]
         # The mark of an operand with a supposed size, and how many sizes were supposed before.
         self.follows = engine.mark_of(self.operands) if engine.sizes else 0
         self.before = len(engine.supposed)
-        # Writes to a few elements: the others stay.
-        self.partial = partial
         thread = engine.thread
         self.earlier_answer = thread.answer
         if answer is not None:
@@ -163,16 +171,22 @@ class Work:
             return
         places = flatten(result)
         places += [tensor for tensor in self.written if all(tensor is not place for place in places)]
+        results = self.results or []
+        sparse = next((tensor for tensor in places if tensor.is_sparse), None)
+        if results and sparse is not None and sparse._nnz() != results[0].shape[1]:
+            results = []
+            if not thread.depth:
+                self.engine.suppose(sparse._nnz())  # As for other sizes, also if it is 0.
+        places = parts(places)
         if self.engine.sizes:
             marks = [self.follows, *self.engine.supposed[self.before :]]
             self.engine.mark(self.operands, places, next(filter(None, marks), 0))
         if self.trust is None:
             return
-        results = self.results or []
         trusts = self.trust if isinstance(self.trust, list) else [self.trust] * len(places)
         for index, place in enumerate(places):
             values = results[index] if index < len(results) else None
-            self.engine.store(place, values, trusts[index], self.partial)
+            self.engine.store(place, values, trusts[index])
 
 
 def follow(operator, arguments, named, tensors):
@@ -259,7 +273,8 @@ class Engine:
     def runs_on_device(self, name, base):
         """True for an operator that has a kernel for the device, or ends in one, and fills what it makes."""
         has = self.torch._C._dispatch_has_kernel_for_dispatch_key
-        on_device = name in COMPOSITE or has(name, "CUDA")
+        keys = {KEY, *SPARSE_KEYS} if base in SPARSE else {KEY}
+        on_device = name in COMPOSITE or any(has(name, key) for key in keys)
         # An operator before the choice of the device makes a tensor, and another one fills it.
         return on_device and (base in MAKERS or not has(name, "BackendSelect"))
 
@@ -325,13 +340,13 @@ class Engine:
             return None
         return self.at(tensor) if self.library.view(tensor.data_ptr(), span * tensor.element_size()) else None
 
-    def store(self, place, values, trust, partial=False):
+    def store(self, place, values, trust):
         """Gives a tensor on the device values, or notes that it has others, which are not known."""
         if place.is_cuda and place.layout is self.torch.strided and not place.is_quantized:
             with OnHost(self):
-                self.store_values(place, values, trust, partial)
+                self.store_values(place, values, trust)
 
-    def store_values(self, place, values, trust, partial):
+    def store_values(self, place, values, trust):
         is_uniform = values is not None and values.numel() == 1 and place.numel() != 1
         if place.numel() == 0:
             return
@@ -341,7 +356,7 @@ class Engine:
             values is not None and (values.shape == place.shape or values.numel() == place.numel() == 1)
         )
         if not fits or values.dtype != place.dtype or not self.write(place, values, trust):
-            self.drop(place, trust, partial)
+            self.drop(place, trust)
 
     def write(self, place, values, trust):
         """Writes values to a tensor; false where they are beyond the limit. One value stands for all."""
@@ -367,16 +382,13 @@ class Engine:
         places = self.torch.arange(mask.numel(), dtype=self.torch.float64, device="cpu")
         return (((places + 1) * self.keep).floor() > (places * self.keep).floor()).view(mask.shape)
 
-    def drop(self, place, trust, partial=False):
-        """Notes that a tensor, or some of its elements, are unknown."""
+    def drop(self, place, trust):
+        """Notes that a tensor is unknown, also where an operator wrote only some of its elements."""
         is_mask = trust == SHARE and place.dtype == self.torch.bool and place.numel() <= SMALL
         if is_mask and self.write(place, self.passes(place), trust):
             return None
         at, size, span = place.data_ptr(), place.element_size(), self.span(place)
-        rows = self.rows(place) or (span, 0, 1)
-        if partial:
-            return self.library.doubt(at, span * size)
-        width, pitch, count = rows
+        width, pitch, count = self.rows(place) or (span, 0, 1)
         return self.library.drop(at, width * size, pitch * size, count, trust if trust == SHARE else ABSENT)
 
     def address(self, tensor):
@@ -492,7 +504,7 @@ class Operator:
         return self.base in host.OPERATORS or any(has(self.name, key) for key in keys)
 
     def call_for(self, keys):
-        """The operator's function for a set of dispatch keys, and True if it is that of plain tensors on a device."""
+        """The operator's function for a set of dispatch keys, and True if the rule is about its tensors on a device."""
         import functools
 
         public = self.engine.torch._C
@@ -505,7 +517,7 @@ class Operator:
         for name in (key.name, *composites):
             if public._dispatch_has_kernel_for_dispatch_key(self.name, name):
                 call = functools.partial(self.overload._op_dk, getattr(public.DispatchKey, name))
-                return call, key == public.DispatchKey.CUDA
+                return call, key.name == KEY or (key.name in SPARSE_KEYS and self.base in SPARSE)
         raise NotImplementedError(f"Could not run '{self.name}' with arguments from the '{key.name}' backend.")
 
     def plan(self, *arguments, **named):
@@ -534,6 +546,8 @@ class Operator:
                 import traceback
 
                 traceback.print_exc()
+            for tensor in self.written_of(arguments, named):
+                self.engine.store(tensor, None, ABSENT)
             return call, follow(self, arguments, named, tensors), arguments
 
     def as_tensors(self, arguments):

@@ -166,6 +166,10 @@ pub(super) fn again(diff: &Diff) -> Examined {
             "seed the program (torch.manual_seed, and the generator of its data loader) and give every batch one size, or set \
              limits above the difference"
         }
+        None if diff.is_by_collector() => {
+            "call gc.collect() in each step, or set limits above the difference: the allocations are the same, and Python's garbage \
+             collector ran at other moments"
+        }
         None => {
             "set limits above the difference; if the program does not seed its random numbers (torch.manual_seed, and the \
              generator of its data loader), that may be the cause"

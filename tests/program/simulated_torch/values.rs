@@ -59,6 +59,13 @@ fn programs_that_decide_by_values_have_the_sizes_that_they_have_on_the_cpu() {
     assert!(!is_guessed(&place));
 }
 
+/// Sizes of sparse results that only the device's libraries count are not called exact.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn the_elements_of_a_product_of_sparse_matrices_are_a_guess() {
+    assert!(is_guessed(&run(&python(), &Story { name: "sparse_product", ..Story::default() }).1));
+}
+
 /// Memory follows from a supposed size through operators, and through numbers that the program reads.
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]

@@ -4,7 +4,7 @@ use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::sides::Sides;
 use ptmem_base::text::count;
 use ptmem_base::units::Size;
-use ptmem_trace::profile::{DeviceProfile, Profile};
+use ptmem_trace::profile::{DeviceProfile, Position, Profile};
 use ptmem_trace::stack;
 use ptmem_trace::trace::{Class, Trace};
 use rustc_hash::FxHashMap;
@@ -15,7 +15,9 @@ use super::{DeviceDiff, Diff};
 /// Tells of the first device whose figures differ although both sides ran the same program.
 pub(super) fn tell(profiles: &Sides<Profile>, found: &[DeviceDiff]) -> Option<Diagnostic> {
     let device = differing(profiles, found)?;
-    let first = devices(profiles, device.index).both().and_then(|sides| first_difference(profiles, sides));
+    let sides = devices(profiles, device.index).both();
+    let first = sides.and_then(|sides| first_difference(profiles, sides));
+    let first = first.or_else(|| sides.and_then(collected).map(words_of_collector));
     let first = first.map(|words| format!(": {words}")).unwrap_or_default();
     let message = format!(
         "both sides ran the same code and opened the same files of the repository from Python, with the same arguments, \
@@ -24,14 +26,66 @@ pub(super) fn tell(profiles: &Sides<Profile>, found: &[DeviceDiff]) -> Option<Di
     Some(Diagnostic::new(Code::NotRepeatable, device.id(), message))
 }
 
+fn differs(device: &DeviceDiff) -> bool {
+    device.metrics.iter().any(|(_, change)| change.before != change.after)
+}
+
 /// The first device with a figure that differs, where both sides are known to have run the same program.
 fn differing<'d>(profiles: &Sides<Profile>, found: &'d [DeviceDiff]) -> Option<&'d DeviceDiff> {
     let (before, after) = profiles.before.run.as_ref().zip(profiles.after.run.as_ref())?;
-    let differs = |device: &&DeviceDiff| device.metrics.iter().any(|(_, change)| change.before != change.after);
-    found.iter().find(differs).filter(|_| before.ran_same_program(after))
+    found.iter().find(|device| differs(device)).filter(|_| before.ran_same_program(after))
+}
+
+/// A free by Python's garbage collector before the dump.
+#[derive(PartialEq)]
+struct CollectedBlock {
+    bytes: u64,
+    /// The number of the block's allocation.
+    allocation: usize,
+    /// The number of allocations before the free.
+    freed: usize,
+}
+
+/// Bytes that Python's garbage collector freed, if it did so at other moments of the same allocations.
+fn collected(sides: Sides<&DeviceProfile>) -> Option<Sides<u64>> {
+    let blocks = sides.map(|device| collected_blocks(device));
+    let bytes = blocks.map(|blocks| blocks.iter().map(|block| block.bytes).fold(0, u64::saturating_add));
+    (blocks.before != blocks.after).then_some(bytes)
+}
+
+fn collected_blocks(device: &DeviceProfile) -> Vec<CollectedBlock> {
+    let Some(collected) = device.collected.as_deref().filter(|collected| !collected.is_empty()) else {
+        return Vec::new();
+    };
+    let lives = device.trace.lives();
+    let mut born: Vec<Position> = lives.iter().map(|life| life.born).collect();
+    born.sort_unstable();
+    let freed =
+        lives.iter().filter(|life| life.freed != Position::NEVER && collected.binary_search(&life.born).is_ok());
+    let blocks = freed.map(|life| CollectedBlock {
+        bytes: device.trace.classes[life.class as usize].bytes,
+        allocation: born.partition_point(|&other| other < life.born),
+        freed: born.partition_point(|&other| other < life.freed),
+    });
+    blocks.collect()
+}
+
+fn words_of_collector(bytes: Sides<u64>) -> String {
+    let Sides { before, after } = bytes.map(|bytes| Size(*bytes));
+    format!(
+        "the allocations are the same, and Python's garbage collector, which freed {before} before and {after} after, ran at \
+         other moments"
+    )
 }
 
 impl Diff {
+    /// True if the sides made the same allocations on a device, of which Python's garbage collector freed some at other moments.
+    pub fn is_by_collector(&self) -> bool {
+        let mut differing =
+            self.devices.iter().filter(|device| differs(device)).filter_map(|device| self.sides_of(device).both());
+        differing.any(|sides| collected(sides).is_some() && first_difference(&self.profiles, sides).is_none())
+    }
+
     /// True if both sides ran the same program and their figures differ.
     pub fn is_not_repeatable(&self) -> bool {
         differing(&self.profiles, &self.devices).is_some()

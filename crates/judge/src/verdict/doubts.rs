@@ -100,15 +100,19 @@ fn apply_not_repeatable(diff: &Diff, thresholds: &Thresholds, checks: &mut [Chec
     if !diff.is_not_repeatable() {
         return;
     }
+    let advice = if diff.is_by_collector() {
+        ", as Python's garbage collector ran at other moments: call gc.collect() in each step, or allow more"
+    } else {
+        ": seed it, or allow more"
+    };
     let differ = checks.iter().map(|check| {
         let mut parts = of_many(check, checks, diff, thresholds).into_iter().flatten();
         check.differs_by_more_than_allowed() || parts.any(|parts| parts.differ_by_more_than_allowed())
     });
     for (differs, check) in differ.collect::<Vec<_>>().into_iter().zip(checks) {
         if differs {
-            let reason =
-                "both sides ran the same program, and differ by more than the limit allows: seed it, or allow more";
-            RunDoubt { reason: reason.to_owned(), doubtful: Doubtful::Growth }.apply(check);
+            let reason = format!("both sides ran the same program, and differ by more than the limit allows{advice}");
+            RunDoubt { reason, doubtful: Doubtful::Growth }.apply(check);
         }
     }
 }

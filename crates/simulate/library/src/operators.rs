@@ -125,12 +125,6 @@ pub extern "C" fn ptmem_simulate_uniform(at: u64, size: u64, element: u64, to: u
     trust as c_int
 }
 
-/// Notes that an operator may have changed a range.
-#[unsafe(no_mangle)]
-pub extern "C" fn ptmem_simulate_doubt(at: u64, size: u64) {
-    values::doubt(at, size);
-}
-
 /// Begins an operator whose results the hook writes: launches of this thread change nothing, and what it reads from the
 /// device that has no value reads as `answer`, if that is not negative; `place` is the one that supposed a size from which
 /// that of what it allocates follows, or 0. Gives the earlier answer.

@@ -14,7 +14,7 @@ from decisions import differences
 from torch import nn
 from torch.nn import functional
 from unknown_values import unknown, unknown_values, wrong_shares  # noqa: F401
-from whole_numbers import boxes, fractions, sizes_and_positions
+from whole_numbers import boxes, fractions, sizes_and_positions, sparse
 
 COUNTERS = ("allocated", "active", "requested", "reserved")
 # Elements of 100 that pass a condition on values that are not known.
@@ -456,7 +456,7 @@ def generation():
 
 def values():
     """What kernels of PyTorch's compute of whole numbers is the same on the device and on the host."""
-    for compute in (sizes_and_positions, boxes, fractions):
+    for compute in (sizes_and_positions, sparse, boxes, fractions):
         on_device, on_host = compute("cuda"), compute("cpu")
         for name, expected in on_host.items():
             assert torch.equal(on_device[name].cpu(), expected), (name, on_device[name].cpu(), expected)
@@ -468,6 +468,9 @@ def values():
     # One that nobody knows moves on from where it is said to be.
     unknown = torch.empty((), dtype=torch.long, device="cuda")
     assert (unknown + 1).item() == unknown.item() + 1
+    # What is written to a place that nobody knows leaves nothing known.
+    filled = torch.zeros(100, device="cuda").index_fill_(0, torch.empty(2, dtype=torch.long, device="cuda"), 1)
+    assert len((filled > 0).nonzero()) == KEPT
     # The length of a text of which no token is known, as a search with beams measures it.
     beams = torch.empty(2, 12, dtype=torch.int32, device="cuda")
     assert (beams + 1).bool().sum(dim=1).max().item() == 12
@@ -481,7 +484,7 @@ def supposed():
     assert tokens.min() >= 0
     assert tokens.max() < 1000
     assert unknown(()) != 0
-    # Where only the best tokens are left, the others are known and those are not.
+    # Where only the best tokens are left, none of them is the first.
     best, places = unknown(3, 1000).topk(10)
     left = torch.full((3, 1000), float("-inf"), device="cuda").scatter_(1, places, best)
     assert not (torch.multinomial(functional.softmax(left, -1), 1) == 0).any()
@@ -495,6 +498,12 @@ def supposed():
     boxes = unknown(200, 4)
     large, small = boxes[:, 2] > 0.5, boxes[:, 2] <= 0.5
     assert (len(boxes[large]), len(boxes[small])) == (KEPT * 2, KEPT * 2)
+
+
+def sparse_product():
+    """A product of sparse matrices, whose elements a library of the device counts."""
+    matrix = torch.eye(9).to_sparse().cuda()
+    torch.sparse.mm(matrix, matrix)
 
 
 def masks():

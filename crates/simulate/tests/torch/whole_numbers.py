@@ -141,6 +141,25 @@ def chosen_and_counted(device):
     }
 
 
+def sparse(device):
+    """Elements of sparse tensors, which are counted where several are in one place."""
+    places = torch.tensor([[3, 1, 3, 0, 1, 1, 3], [0, 2, 0, 1, 2, 0, 4]], device=device)
+    numbers = torch.arange(7, device=device)
+    matrix = torch.sparse_coo_tensor(places, numbers, (4, 5))
+    rows = torch.sparse_coo_tensor(places[:1], numbers[:, None].expand(7, 3).contiguous(), (4, 3)).coalesce()
+    whole = matrix.coalesce()
+    compressed = matrix.float().to_sparse_csr()
+    return {
+        "elements": torch.cat([whole.indices(), whole.values()[None]]),
+        "rows": torch.cat([rows.indices().t(), rows.values()], 1),
+        "sums_of_rows": torch.sparse.sum(matrix, 1).indices(),
+        "dense": matrix.to_dense(),
+        "sums": (matrix + matrix).coalesce().values(),
+        "compressed": torch.cat([compressed.crow_indices(), compressed.col_indices()]),
+        "decompressed": compressed.to_sparse().indices(),
+    }
+
+
 def boxes(device):
     """Boxes that do not overlap others of a higher score, by an operator that selects them by a mask of its own."""
     if importlib.util.find_spec("torchvision") is None:
