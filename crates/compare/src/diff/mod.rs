@@ -81,6 +81,7 @@ pub fn compare(before: Profile, after: Profile, options: DiffOptions) -> Diff {
         alignment::tell_places(&profiles, device, &mut diagnostics);
         diagnostics.extend(steps::tell(&profiles, device));
     }
+    recordings::compare_computation(&profiles, &mut diagnostics);
     recordings::compare_settings(&profiles, &mut diagnostics);
     recordings::compare_runs(&profiles, &devices, &mut diagnostics);
     diagnostics.extend(repeat::tell(&profiles, &devices));
