@@ -25,6 +25,17 @@ struct UncheckedRows {
     small: bool,
     /// Some changed only by slack in the blocks of the allocator.
     slack: bool,
+    /// Number of those of which the most that they held at any moment did not exceed the limit.
+    elsewhere: u64,
+}
+
+impl UncheckedRows {
+    /// What rows may have changed by, in words.
+    fn excepted(self) -> String {
+        let slack = self.slack.then(|| ", except by slack in the blocks of the allocator".to_owned());
+        let elsewhere = (self.elsewhere > 0).then(|| format!(", except {} whose highest did not", self.elsewhere));
+        slack.into_iter().chain(elsewhere).collect()
+    }
 }
 
 impl<'a> Gated<'a> {
@@ -55,8 +66,8 @@ impl<'a> Gated<'a> {
             let verb = if check.limit.is_two_sided { "changed" } else { "grew" };
             let least = Size(self.thresholds.min_delta);
             let large = if unchecked.small { format!(" and at least {least} (min-delta)") } else { String::new() };
-            let slack = if unchecked.slack { ", except by slack in the blocks of the allocator" } else { "" };
-            check.figures.words = Some(format!("no {other}{of} {verb} by more than {limit}{large}{slack}"));
+            let excepted = unchecked.excepted();
+            check.figures.words = Some(format!("no {other}{of} {verb} by more than {limit}{large}{excepted}"));
         }
         check
     }
@@ -104,7 +115,11 @@ impl<'a> Gated<'a> {
 
     /// Whether a row changed by more than the limit on stacks, and not only where the peak is.
     fn exceeds(&self, row: &Row) -> bool {
-        !self.growth.limit.holds(row.held.before.bytes, row.delta()) && !self.is_held_elsewhere(row)
+        self.exceeds_at_place(row) && !self.is_held_elsewhere(row)
+    }
+
+    fn exceeds_at_place(&self, row: &Row) -> bool {
+        !self.growth.limit.holds(row.held.before.bytes, row.delta())
     }
 
     /// The check of a row that may exceed the limit on stacks; `None` where it cannot, also as the program asks for no more.
@@ -136,9 +151,11 @@ impl Judge {
             return self.cannot_tell(gated.check(), reason);
         }
         let scope = gated.scope();
-        let mut rows = gated.device.rows.iter().filter(|row| row.kind.is_memory() && row.is_slack());
-        let slack = rows.any(|row| gated.exceeds(row) && gated.is_large(row.delta()) && scope(row));
-        let unchecked = UncheckedRows { slack, ..UncheckedRows::default() };
+        let rows = gated.device.rows.iter().filter(|row| row.kind.is_memory() && gated.exceeds_at_place(row));
+        let rows = rows.filter(|row| gated.is_large(row.delta()) && scope(row));
+        let (elsewhere, exceeding): (Vec<&Row>, Vec<&Row>) = rows.partition(|row| gated.is_held_elsewhere(row));
+        let slack = exceeding.into_iter().any(Row::is_slack);
+        let unchecked = UncheckedRows { slack, elsewhere: elsewhere.len() as u64, ..UncheckedRows::default() };
         let checked = self.checks.len();
         self.growth_of_rows(gated, unchecked, |row| Some((gated.check_of_row(row)?, Some(row.delta()))));
         self.doubt_rows(gated, checked, |row| InexactChange {
