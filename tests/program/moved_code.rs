@@ -374,6 +374,42 @@ other (tower/modeling.py:9) aten::gelu (1) 100 -> 104
     assert_reads!(rows_of(inlined, both()) => str!["forward (tower/modeling.py:171) aten::gelu (3) 121 -> 116"]);
 }
 
+/// A lambda that became a comprehension: CPython runs its bytecode through several functions of C.
+#[test]
+fn stacks_that_differ_by_frames_of_c_move_together() {
+    let of = |name: &'static str, from: &'static str, mib: u64| Block {
+        size: mib * MIB,
+        frames: vec![GELU, (from, "??", 0), (name, MODEL, 170), ("forward", MODEL, 170), LAYER, TRAIN],
+    };
+    let (generic, special) = ("_PyObject_Call", "_PyEval_EvalFrameDefault");
+    // Both sides have another lambda and another comprehension.
+    let others = || {
+        [("<lambda>", 2), ("<listcomp>", 3)].map(|(name, mib)| Block {
+            size: mib * MIB,
+            frames: vec![GELU, (name, MODEL, 171), ("forward", MODEL, 171), LAYER, TRAIN],
+        })
+    };
+    let before = || {
+        let loops = [of("<lambda>", generic, 10), of("<lambda>", special, 20), of("<lambda>", special, 20)];
+        loops.into_iter().chain(others()).collect::<Vec<_>>()
+    };
+    let after = |last: u64| {
+        let loops = [20, 20, last].map(|mib| of("<listcomp>", special, mib));
+        loops.into_iter().chain(others()).collect::<Vec<_>>()
+    };
+    assert_reads!(rows_of(before(), after(10)) => str![]);
+    // More blocks, or larger ones.
+    let more = after(10).into_iter().chain([of("<listcomp>", special, 20)]).collect();
+    assert_reads!(rows_of(before(), more) => str![[r#"
+forward.<listcomp> (tower/modeling.py:170) aten::gelu (2) 3 -> 73
+forward.<lambda> (tower/modeling.py:171) aten::gelu (2) 52 -> 2
+"#]]);
+    assert_reads!(rows_of(before(), after(14)) => str![[r#"
+forward.<listcomp> (tower/modeling.py:170) aten::gelu (2) 3 -> 57
+forward.<lambda> (tower/modeling.py:171) aten::gelu (2) 52 -> 2
+"#]]);
+}
+
 #[test]
 fn what_other_functions_hold_was_not_extracted() {
     const TEACHER: (&str, &str, u64) = ("forward", "/repo/tower/teacher.py", 7);

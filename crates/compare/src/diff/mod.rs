@@ -15,6 +15,7 @@ mod repeat;
 mod row;
 mod stacks;
 mod steps;
+mod unpaired;
 
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Diagnostic;
