@@ -3,6 +3,7 @@
 mod alignment;
 mod categories;
 pub mod cause;
+mod converted;
 mod differences;
 mod extracted;
 mod inputs;

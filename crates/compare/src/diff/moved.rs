@@ -14,6 +14,7 @@ use ptmem_trace::profile::{DeviceProfile, ExactStack, GroupMember, StackTotal};
 use ptmem_trace::stack::{GroupBy, Grouper, Paired, SnapshotCode, Token};
 use similar::DiffOp;
 
+use super::converted::converted;
 use super::extracted::extracted;
 use super::stacks::matched;
 use super::unpaired::{Alike, SameCode, UnpairedStack, summed, without, without_partner};
@@ -181,7 +182,23 @@ impl<'t> Rows<'t> {
                 moves.extend(self.takes(same));
             }
         }
+        for same in converted(&without(&left, &taken(&moves)), codes) {
+            moves.extend(self.takes(self.with_unheld(same, codes)));
+        }
         moves
+    }
+
+    /// Stacks of both sides, with those that run the code of the before in the after and hold nothing there at the compared moment:
+    /// they belong to the same row, whose highest is the most that all of them held.
+    fn with_unheld(&self, same: Sides<UnpairedStack>, codes: Sides<&SnapshotCode<'_>>) -> Sides<Vec<UnpairedStack>> {
+        let Sides { before, after } = same;
+        let functions = codes.before.tokens(before.member.stack);
+        let group = self.all[before.row].groups.after.map(|group| &self.stacks.after[group]);
+        let unheld = group.into_iter().flat_map(|group| &group.members).filter(|member| member.at.bytes == 0);
+        let of_code = unheld.filter(|member| codes.after.tokens(member.stack) == functions);
+        let is_backward = before.is_backward;
+        let of_code = of_code.map(|&member| UnpairedStack { row: before.row, member, is_backward });
+        Sides { before: vec![before], after: [after].into_iter().chain(of_code).collect() }
     }
 
     /// Pairs stacks of equal sizes, counts and passes.
