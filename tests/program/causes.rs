@@ -85,6 +85,16 @@ fn growth_has_a_kind() {
 }
 
 #[test]
+fn a_pass_counts_stacks_that_hold_at_the_peak_what_they_held_at_another_moment() {
+    let checkout = edited("+y1 +y2 +y3 -y1 -y2 -y3 +x1", "+x1 +y1 +y2 +y3");
+    let line = |limit| judged(verdict(&checkout.ptmem(&["--max-growth", limit])));
+    assert_reads!(line("stack=0") => str!["0: PASS no stack grew by more than 0 B, except 1 whose highest did not, but end grew 3.00 MiB (+300.0 %)"]);
+    assert_reads!(line("stack=1MiB") => str!["0: PASS no stack grew by more than 1.00 MiB, but end grew 3.00 MiB (+300.0 %)"]);
+    // At a moment that is named, what is held there counts.
+    assert_reads!(judged(verdict(&checkout.ptmem(&["--max-growth", "stack=0", "--at", "event:1"]))) => str!["1: FAIL stack forward (m.py:4) grew 1.00 MiB, allowed 0 B"]);
+}
+
+#[test]
 fn the_figure_that_grew_decides_about_the_edit() {
     let through = "passes through m.py:4, where this change writes `h = wider(x)`";
     let end = edited("+y1 +y2 +y3 -y1 -y2 -y3 +x1 -x1", "+y1 +y2 +y3 -y1 -y2 -y3 +x1");

@@ -471,6 +471,31 @@ fn of_card(others: Option<u64>) -> Value {
     of_run(json!({"cards": [card]}))
 }
 
+#[test]
+fn recordings_of_other_cards_or_values_are_compared_with_a_warning_and_not_strictly() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    let of = |name: &str, processors: u64, compute: u64| {
+        let card = json!({"device": 0, "name": name, "capability": [9, 0], "processors": processors});
+        of_run(json!({"cards": [card], "compute": compute}))
+    };
+    let [h100, a100] = [of("NVIDIA H100 80GB HBM3", 132, MIB), of("NVIDIA A100-SXM4-80GB", 108, MIB)];
+    assert_reads!(judged(gate(place, &h100, &h100, &["--strict"])) => str!["0: PASS peak did not change, allowed 5 %"]);
+    assert_reads!(judged(gate(place, &h100, &a100, &[])) => str!["0: PASS the before was recorded on NVIDIA H100 80GB HBM3 (132 multiprocessors), the after on NVIDIA A100-SXM4-80GB (108 multiprocessors); peak did not change, allowed 5 %"]);
+    assert_reads!(judged(gate(place, &h100, &a100, &["--strict"])) => str!["3: INCONCLUSIVE the before was recorded on NVIDIA H100 80GB HBM3 (132 multiprocessors), the after on NVIDIA A100-SXM4-80GB (108 multiprocessors); a warning makes the result untrustworthy (recordings-differ)"]);
+    let report = text(&ptmem(place, &["diff", "before.pkl", "after.pkl"]).stdout);
+    let warnings = report.lines().filter(|line| line.starts_with("warning")).collect::<Vec<_>>().join("\n");
+    assert_reads!(warnings => str!["warning[recordings-differ] the before was recorded on NVIDIA H100 80GB HBM3 (132 multiprocessors), the after on NVIDIA A100-SXM4-80GB (108 multiprocessors); record both on the same card"]);
+    // Where a card is not known, nothing is said.
+    assert_eq!(gate(place, &h100, &of("", 0, MIB), &["--strict"]).0, 0);
+    // A part of a whole card has its name.
+    let part = of("NVIDIA H100 80GB HBM3", 16, MIB);
+    assert_reads!(judged(gate(place, &h100, &part, &["--strict"])) => str!["3: INCONCLUSIVE the before was recorded on NVIDIA H100 80GB HBM3 (132 multiprocessors), the after on NVIDIA H100 80GB HBM3 (16 multiprocessors); a warning makes the result untrustworthy (recordings-differ)"]);
+    let all = of("NVIDIA H100 80GB HBM3", 132, u64::MAX);
+    assert_reads!(judged(gate(place, &h100, &all, &[])) => str!["0: PASS the before was recorded with --compute 1.00 MiB, the after with --compute all; peak did not change, allowed 5 %"]);
+    assert_reads!(judged(gate(place, &h100, &all, &["--strict"])) => str!["3: INCONCLUSIVE the before was recorded with --compute 1.00 MiB, the after with --compute all; a warning makes the result untrustworthy (recordings-differ)"]);
+}
+
 /// As after vLLM's sleep mode, which left 198 GB reserved on a card of 140 GB.
 #[test]
 fn more_reserved_than_the_card_has_decides_nothing() {

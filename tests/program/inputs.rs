@@ -29,6 +29,8 @@ const STEP: Tensors = Tensors { batch: 4 * MIB, loss: 2 * MIB, sum: 3 * MIB, sum
 fn a_batch_of_another_size_is_told_of_with_its_line_and_its_bytes_alone() {
     let line = told(STEP, Tensors { batch: 5 * MIB, ..STEP }).unwrap();
     assert_reads!(line => str!["warning[inputs-differ] step (train.py:12) aten::_to_copy, probably an input, differs in size: 4.00 MiB before and 5.00 MiB after, in 1 allocation ahead of the forward pass"]);
+    let slightly = told(STEP, Tensors { batch: 4 * MIB + 512, ..STEP }).unwrap();
+    assert_reads!(slightly => str!["warning[inputs-differ] step (train.py:12) aten::_to_copy, probably an input, differs in size: 4.00 MiB before and 4.00 MiB after (+512 B), in 1 allocation ahead of the forward pass"]);
 }
 
 #[test]

@@ -374,6 +374,97 @@ other (tower/modeling.py:9) aten::gelu (1) 100 -> 104
     assert_reads!(rows_of(inlined, both()) => str!["forward (tower/modeling.py:171) aten::gelu (3) 121 -> 116"]);
 }
 
+/// A lambda that became a comprehension: CPython runs its bytecode through several functions of C.
+#[test]
+fn stacks_that_differ_by_frames_of_c_move_together() {
+    let of = |name: &'static str, from: &'static str, mib: u64| Block {
+        size: mib * MIB,
+        frames: vec![GELU, (from, "??", 0), (name, MODEL, 170), ("forward", MODEL, 170), LAYER, TRAIN],
+    };
+    let (generic, special) = ("_PyObject_Call", "_PyEval_EvalFrameDefault");
+    // Both sides have another lambda and another comprehension.
+    let others = || {
+        [("<lambda>", 2), ("<listcomp>", 3)].map(|(name, mib)| Block {
+            size: mib * MIB,
+            frames: vec![GELU, (name, MODEL, 171), ("forward", MODEL, 171), LAYER, TRAIN],
+        })
+    };
+    let before = || {
+        let loops = [of("<lambda>", generic, 10), of("<lambda>", special, 20), of("<lambda>", special, 20)];
+        loops.into_iter().chain(others()).collect::<Vec<_>>()
+    };
+    let after = |last: u64| {
+        let loops = [20, 20, last].map(|mib| of("<listcomp>", special, mib));
+        loops.into_iter().chain(others()).collect::<Vec<_>>()
+    };
+    assert_reads!(rows_of(before(), after(10)) => str![]);
+    // More blocks, or larger ones.
+    let more = after(10).into_iter().chain([of("<listcomp>", special, 20)]).collect();
+    assert_reads!(rows_of(before(), more) => str![[r#"
+forward.<listcomp> (tower/modeling.py:170) aten::gelu (2) 3 -> 73
+forward.<lambda> (tower/modeling.py:171) aten::gelu (2) 52 -> 2
+"#]]);
+    assert_reads!(rows_of(before(), after(14)) => str![[r#"
+forward.<listcomp> (tower/modeling.py:170) aten::gelu (2) 3 -> 57
+forward.<lambda> (tower/modeling.py:171) aten::gelu (2) 52 -> 2
+"#]]);
+}
+
+/// Weights that are moved to the device, and converted there by a change.
+#[test]
+fn weights_that_a_change_converts_are_those_of_before() {
+    const MODULE: &str = "/env/lib/python3.11/site-packages/torch/nn/modules/module.py";
+    let by = |function: &'static str, called: &'static str, line: u64, mib: u64| Block {
+        size: mib * MIB,
+        frames: vec![
+            ADD,
+            (function, MODULE, 9),
+            ("_apply", MODULE, 7),
+            (called, MODULE, 5),
+            ("build", MODEL, line),
+            TRAIN,
+        ],
+    };
+    let moved = |mib: u64| by("cuda.<lambda>", "cuda", 30, mib);
+    let converted = |mib: u64| by("convert", "to", 30, mib);
+    // Both sides have both functions.
+    let others = || [by("cuda.<lambda>", "cuda", 31, 1), by("convert", "to", 31, 1)];
+    let of = |blocks: Vec<Block>| blocks.into_iter().chain(others()).collect::<Vec<_>>();
+    assert_reads!(rows_of(of(vec![moved(32), moved(8)]), of(vec![converted(16), converted(4)])) => str!["build (tower/modeling.py:30) aten::add (2) 41 -> 21"]);
+    // More is growth.
+    assert_reads!(rows_of(of(vec![moved(32)]), of(vec![converted(36)])) => str![[r#"
+build (tower/modeling.py:30) aten::add (2) 1 -> 37
+build (tower/modeling.py:31) aten::add (2) 33 -> 1
+"#]]);
+    assert_reads!(rows_of(of(vec![moved(32)]), of(vec![converted(16), converted(4)])) => str![[r#"
+build (tower/modeling.py:30) aten::add (2) 1 -> 21
+build (tower/modeling.py:31) aten::add (2) 33 -> 1
+"#]]);
+    // In another function.
+    let teacher = Block {
+        size: 16 * MIB,
+        frames: vec![
+            ADD,
+            ("convert", MODULE, 9),
+            ("_apply", MODULE, 7),
+            ("to", MODULE, 5),
+            ("teach", MODEL, 40),
+            TRAIN,
+        ],
+    };
+    assert_reads!(rows_of(of(vec![moved(32)]), of(vec![teacher])) => str![[r#"
+teach (tower/modeling.py:40) aten::add (1) 0 -> 16
+build (tower/modeling.py:31) > cuda.<lambda> (torch/nn/modules/module.py:9) aten::add (2) 33 -> 1
+"#]]);
+    // By another operator.
+    let mut multiplied = converted(16);
+    multiplied.frames[0] = MUL;
+    assert_reads!(rows_of(of(vec![moved(32)]), of(vec![multiplied])) => str![[r#"
+build (tower/modeling.py:30) aten::mul (2) 1 -> 17
+build (tower/modeling.py:31) aten::add (2) 33 -> 1
+"#]]);
+}
+
 #[test]
 fn what_other_functions_hold_was_not_extracted() {
     const TEACHER: (&str, &str, u64) = ("forward", "/repo/tower/teacher.py", 7);

@@ -348,6 +348,7 @@ def add_facts(snapshot):
     facts = snapshot["ptmem"]
     facts.update((ENGINES[0].guesses if ENGINES else Guesses()).facts())
     facts["supposed"] = list(supposed_allocations(snapshot)) if ENGINES else []
+    facts["compute"] = ENGINES[0].limit if ENGINES else None
 
 
 def supposed_allocations(snapshot):

@@ -188,6 +188,9 @@ fn a_limit_on_all_phases_judges_those_that_both_sides_have() {
     assert!(is_told(&added, "the peak inside phase b is not compared: the phase is missing in the before"));
     let gone = judge(peaks(&[("a", 9), ("b", 4)]), peaks(&[("a", 9)]), each, &["5%", "phase=5%"]);
     assert!(is_told(&gone, "the peak inside phase b is not compared: the phase is missing in the after"));
+    let fewer = judge(peaks(&[("a", 9), ("b", 4), ("c", 4), ("d", 4)]), peaks(&[("a", 9)]), each, &["5%", "phase=5%"]);
+    assert_reads!(fewer.diagnostics[0].message => str!["the peak inside phase b is not compared: the phase is missing in the after; likewise inside 2 other phases"]);
+    assert_eq!(fewer.diagnostics.len(), 1, "{:?}", fewer.diagnostics);
     // Nothing has a name: other limits judge what they can, and none is no gate.
     let nameless = |growth: &[&str]| judge(peaks(&[]), peaks(&[]), each, growth);
     let old = || (load("before.pkl"), load("before.pkl"));

@@ -3,7 +3,7 @@
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::sides::Sides;
 use ptmem_base::text::count;
-use ptmem_base::units::Size;
+use ptmem_base::units::{Delta, Size};
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::phase::{self, Made};
 use ptmem_trace::profile::{DeviceProfile, StackTotal};
@@ -51,11 +51,13 @@ pub(super) fn compare(
         more => format!(" with {}", count(more, "other stack of its row", "other stacks of its row")),
     };
     let bytes = size(first.map(|inputs| inputs.made));
+    let Sides { before, after } = bytes.map(|bytes| Size(*bytes).to_string());
+    // A few elements of many.
+    let by = if before == after { format!(" ({})", Delta(bytes.delta())) } else { String::new() };
     let message = format!(
-        "{}{same_row}, probably an input, differs in size: {} before and {} after, in {} ahead of the forward pass{others}",
+        "{}{same_row}, probably an input, differs in size: {before} before and {after} after{by}, in {} ahead of the forward \
+         pass{others}",
         groupers.after.code().label(first.after.largest),
-        Size(bytes.before),
-        Size(bytes.after),
         count(first.after.made.allocations, "allocation", "allocations"),
     );
     Some(Diagnostic::new(Code::InputsDiffer, Some(devices.after.device), message))

@@ -4,6 +4,7 @@ mod alignment;
 mod categories;
 pub mod cause;
 mod checkpoints;
+mod converted;
 mod differences;
 mod extracted;
 mod inputs;
@@ -16,6 +17,7 @@ mod repeat;
 mod row;
 mod stacks;
 mod steps;
+mod unpaired;
 
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Diagnostic;
@@ -82,6 +84,7 @@ pub fn compare(before: Profile, after: Profile, options: DiffOptions) -> Diff {
         alignment::tell_places(&profiles, device, &mut diagnostics);
         diagnostics.extend(steps::tell(&profiles, device));
     }
+    recordings::compare_computation(&profiles, &mut diagnostics);
     recordings::compare_settings(&profiles, &mut diagnostics);
     recordings::compare_runs(&profiles, &devices, &mut diagnostics);
     diagnostics.extend(repeat::tell(&profiles, &devices));

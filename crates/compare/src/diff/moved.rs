@@ -14,8 +14,10 @@ use ptmem_trace::profile::{DeviceProfile, ExactStack, GroupMember, StackTotal};
 use ptmem_trace::stack::{GroupBy, Grouper, Paired, SnapshotCode, Token};
 use similar::DiffOp;
 
+use super::converted::converted;
 use super::extracted::extracted;
 use super::stacks::matched;
+use super::unpaired::{Alike, SameCode, UnpairedStack, summed, without, without_partner};
 use ptmem_base::sides::Sides;
 
 /// The part of their functions that two stacks share which are the same one at another place. Needed for
@@ -68,9 +70,10 @@ pub(super) fn follow<'t>(
                     pairs.extend(row.groups.after.map(|after| (group, after)));
                     group
                 });
-                group_of.before.insert(stack.member.exact(), group);
+                let all = of_code(&rows.same_code.before, stack).into_iter();
+                group_of.before.extend(all.map(|exact| (exact, group)));
             }
-            let after = moved.elsewhere(Side::After).map(|stack| stack.member.exact());
+            let after = moved.elsewhere(Side::After).flat_map(|stack| of_code(&rows.same_code.after, stack));
             group_of.after.extend(after.zip(row.groups.after.into_iter().cycle()));
         }
         stacks.before = Cow::Owned(devices.before.regrouped(groupers.before, &new, &group_of.before));
@@ -109,14 +112,6 @@ struct ComparedGroups {
     gained: i128,
 }
 
-/// A stack that has no equal in its row.
-#[derive(Clone, Copy)]
-pub(super) struct UnpairedStack {
-    row: usize,
-    pub(super) member: GroupMember,
-    pub(super) is_backward: bool,
-}
-
 /// Stacks of both sides that are the same code, and the row that they go to.
 struct StackMove {
     stacks: Sides<Vec<UnpairedStack>>,
@@ -130,72 +125,16 @@ impl StackMove {
     }
 }
 
-/// Size, count and pass.
-type StackKind = (u64, u64, bool);
-
-/// Stacks of both sides that may be the same ones.
-type Alike = BTreeMap<StackKind, Sides<Vec<UnpairedStack>>>;
-
-impl UnpairedStack {
-    fn kind(&self) -> StackKind {
-        (self.member.requested, self.member.at.blocks, self.is_backward)
-    }
-
-    /// Its row and what it is there.
-    fn id(&self) -> (usize, ExactStack) {
-        (self.row, self.member.exact())
-    }
-}
-
-/// The stacks of a row that its other side lacks. Those that have an equal there stay, and then as many as the other side has,
-/// those of the nearest sizes: they hold more or less than before, whatever a stack elsewhere holds.
-fn without_partner(stacks: Sides<Vec<UnpairedStack>>) -> Sides<Vec<UnpairedStack>> {
-    let Sides { before, after } = without_equal(stacks);
-    if before.len() <= after.len() {
-        Sides { after: without_nearest(&after, &before), before: Vec::new() }
-    } else {
-        Sides { before: without_nearest(&before, &after), after: Vec::new() }
-    }
-}
-
-/// The stacks of each side that have no equal on the other, the smallest first.
-fn without_equal(stacks: Sides<Vec<UnpairedStack>>) -> Sides<Vec<UnpairedStack>> {
-    let mut kinds = Alike::new();
-    for (side, stacks) in stacks.each() {
-        stacks.iter().for_each(|&stack| kinds.entry(stack.kind()).or_default().of_mut(side).push(stack));
-    }
-    let mut left = Sides::<Vec<UnpairedStack>>::default();
-    for Sides { mut before, mut after } in kinds.into_values() {
-        let equal = before.len().min(after.len());
-        left.before.extend(before.drain(equal..));
-        left.after.extend(after.drain(equal..));
-    }
-    left.before.sort_by_key(|stack| stack.member.at.bytes);
-    left.after.sort_by_key(|stack| stack.member.at.bytes);
-    left
-}
-
-/// The stacks that are left of some when each of fewer others has taken one of the nearest size, both the smallest first.
-fn without_nearest(stacks: &[UnpairedStack], others: &[UnpairedStack]) -> Vec<UnpairedStack> {
-    let mut left = Vec::new();
-    let mut rest = stacks.iter();
-    for (taken, other) in others.iter().enumerate() {
-        let distance = |stack: &UnpairedStack| stack.member.at.bytes.abs_diff(other.member.at.bytes);
-        while let [one, next, ..] = rest.as_slice()
-            && rest.len() > others.len() - taken
-            && distance(next) < distance(one)
-        {
-            left.extend(rest.next());
-        }
-        rest.next();
-    }
-    left.extend(rest);
-    left
-}
-
 struct Rows<'t> {
     stacks: Sides<&'t [StackTotal]>,
     all: Vec<ComparedGroups>,
+    same_code: Sides<SameCode>,
+}
+
+/// The stacks that one stands for.
+fn of_code(same_code: &SameCode, stack: &UnpairedStack) -> Vec<ExactStack> {
+    let exact = stack.member.exact();
+    same_code.get(&exact).cloned().unwrap_or_else(|| vec![exact])
 }
 
 /// Bytes of a group at the compared moment; `None` if the group does not exist.
@@ -210,7 +149,7 @@ impl<'t> Rows<'t> {
             let Sides { before, after } = groups;
             all.push(ComparedGroups { groups, gained: held(stacks.after, after) - held(stacks.before, before) });
         }
-        Self { stacks, all }
+        Self { stacks, all, same_code: Sides::default() }
     }
 
     /// The stacks that are in other rows on the other side.
@@ -229,24 +168,52 @@ impl<'t> Rows<'t> {
         }
         let functions = Sides::BOTH.map(|&side| functions(self.stacks.of(side), codes.of(side)));
         let names = functions.map(|functions| functions.iter().map(Token::plain_name).collect());
-        let mut alike = Alike::new();
-        for (side, stacks) in left.each() {
-            stacks.iter().for_each(|&stack| alike.entry(stack.kind()).or_default().of_mut(side).push(stack));
-        }
-        let mut moves = Vec::new();
-        for alike in alike.into_values().filter(|Sides { before, after }| !before.is_empty() && !after.is_empty()) {
-            moves.extend(self.pair(&alike, codes, &names));
-        }
-        let taken = moves.iter().flat_map(|moved| moved.stacks.each()).flat_map(|(_, stacks)| stacks);
-        let taken: HashSet<(usize, ExactStack)> = taken.map(UnpairedStack::id).collect();
-        let left = left.map(|stacks| stacks.iter().copied().filter(|stack| !taken.contains(&stack.id())).collect());
+        let mut moves = self.pair_alike(&left, codes, &names);
+        let left = without(&left, &taken(&moves));
+        let left = Sides {
+            before: summed(&left.before, codes.before, &mut self.same_code.before),
+            after: summed(&left.after, codes.after, &mut self.same_code.after),
+        };
+        moves.extend(self.pair_alike(&left, codes, &names));
+        let left = without(&left, &taken(&moves));
         for same in extracted(&left, codes, &functions) {
             // Only rows of stacks name the lines that they sum.
             if same.before.len().max(same.after.len()) == 1 || groupers.after.by() == GroupBy::Stack {
                 moves.extend(self.takes(same));
             }
         }
+        for same in converted(&without(&left, &taken(&moves)), codes) {
+            moves.extend(self.takes(self.with_unheld(same, codes)));
+        }
         moves
+    }
+
+    /// Stacks of both sides, with those that run the code of the before in the after and hold nothing there at the compared moment:
+    /// they belong to the same row, whose highest is the most that all of them held.
+    fn with_unheld(&self, same: Sides<UnpairedStack>, codes: Sides<&SnapshotCode<'_>>) -> Sides<Vec<UnpairedStack>> {
+        let Sides { before, after } = same;
+        let functions = codes.before.tokens(before.member.stack);
+        let group = self.all[before.row].groups.after.map(|group| &self.stacks.after[group]);
+        let unheld = group.into_iter().flat_map(|group| &group.members).filter(|member| member.at.bytes == 0);
+        let of_code = unheld.filter(|member| codes.after.tokens(member.stack) == functions);
+        let is_backward = before.is_backward;
+        let of_code = of_code.map(|&member| UnpairedStack { row: before.row, member, is_backward });
+        Sides { before: vec![before], after: [after].into_iter().chain(of_code).collect() }
+    }
+
+    /// Pairs stacks of equal sizes, counts and passes.
+    fn pair_alike(
+        &mut self,
+        left: &Sides<Vec<UnpairedStack>>,
+        codes: Sides<&SnapshotCode<'_>>,
+        names: &Sides<HashSet<u64>>,
+    ) -> Vec<StackMove> {
+        let mut alike = Alike::new();
+        for (side, stacks) in left.each() {
+            stacks.iter().for_each(|&stack| alike.entry(stack.kind()).or_default().of_mut(side).push(stack));
+        }
+        let of_both = alike.into_values().filter(|Sides { before, after }| !before.is_empty() && !after.is_empty());
+        of_both.flat_map(|alike| self.pair(&alike, codes, names)).collect()
     }
 
     /// What a row holds on both sides, by the pass and the operator that allocated.
@@ -320,6 +287,11 @@ impl<'t> Rows<'t> {
         }
         is_less.then_some(moved)
     }
+}
+
+/// The stacks that moved.
+fn taken(moves: &[StackMove]) -> HashSet<(usize, ExactStack)> {
+    moves.iter().flat_map(|moved| moved.stacks.each()).flat_map(|(_, stacks)| stacks).map(UnpairedStack::id).collect()
 }
 
 /// The functions of a side.

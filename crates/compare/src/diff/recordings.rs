@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::sides::Side;
 use ptmem_base::text::{count, thousands};
-use ptmem_base::units::Delta;
+use ptmem_base::units::{Delta, GivenSize};
 use ptmem_snapshot::snapshot::{FrameId, OwnPackage, RunFacts};
 use ptmem_trace::profile::{DeviceProfile, GroupMember, Profile};
 
@@ -78,7 +78,9 @@ pub(super) fn compare(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
             Some(format!("only the {side} has a history of allocations; peaks cannot be compared"))
         }
     };
-    found.extend(message.map(|message| Diagnostic::new(Code::RecordingsDiffer, number, message)));
+    let other_card = other_cards(profiles, device).map(|differ| format!("{differ}; record both on the same card"));
+    let messages = message.into_iter().chain(other_card);
+    found.extend(messages.map(|message| Diagnostic::new(Code::RecordingsDiffer, number, message)));
     let Sides { before, after } = devices.map(|device| device.figures.allocation_count);
     if before.min(after) > 0 && before.max(after) / before.min(after) >= 2 {
         let recorded = count(before, "allocation", "allocations");
@@ -87,6 +89,38 @@ pub(super) fn compare(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
         found.push(Diagnostic::new(Code::LengthsDiffer, number, message));
     }
 }
+
+/// The cards on which a device was recorded, if both are known and of different kinds: workspaces, and what kernels need, differ.
+fn other_cards(profiles: &Sides<Profile>, device: &DeviceDiff) -> Option<String> {
+    let cards = profiles.map(|profile| profile.run.as_ref()).zip(device.device).map(|(run, id)| {
+        let card = (*run)?.cards.iter().find(|card| Some(card.device) == *id)?;
+        Some(card.kind()).filter(|(name, ..)| !name.is_empty())
+    });
+    let cards = cards.both().filter(|cards| cards.before != cards.after)?;
+    let Sides { before, after } = cards.map(|(name, _, processors)| format!("{name} ({processors} multiprocessors)"));
+    Some(format!("the before was recorded on {before}, the after on {after}"))
+}
+
+/// How much was computed on simulated GPUs, if that is known and differs: sizes can follow from computed values.
+fn other_computation(profiles: &Sides<Profile>) -> Option<String> {
+    let computed = profiles.map(|profile| profile.run.as_ref()?.compute).both()?;
+    let Sides { before, after } = computed.map(|&bytes| match bytes {
+        ALL_COMPUTED.. => "all".to_owned(),
+        bytes => GivenSize(bytes).to_string(),
+    });
+    (before != after)
+        .then(|| format!("the before was recorded with --compute {before}, the after with --compute {after}"))
+}
+
+/// Adds how recordings on simulated GPUs differ.
+pub(super) fn compare_computation(profiles: &Sides<Profile>, found: &mut Vec<Diagnostic>) {
+    let differ = other_computation(profiles);
+    let message = differ.map(|differ| format!("{differ}; record both with the same"));
+    found.extend(message.map(|message| Diagnostic::new(Code::RecordingsDiffer, None, message)));
+}
+
+/// The least limit with which simulated GPUs compute whatever they can.
+const ALL_COMPUTED: u64 = 1 << 63;
 
 /// Adds how the settings of the allocator differ.
 pub(super) fn compare_settings(profiles: &Sides<Profile>, found: &mut Vec<Diagnostic>) {
@@ -199,6 +233,12 @@ fn same_code(before: &RunFacts, after: &RunFacts) -> Option<String> {
 }
 
 impl Diff {
+    /// How the recordings of a device differ in what can change its figures beside the program: the card, or what simulated GPUs
+    /// computed.
+    pub fn recorded_otherwise(&self, device: &DeviceDiff) -> Option<String> {
+        other_cards(&self.profiles, device).or_else(|| other_computation(&self.profiles))
+    }
+
     /// The packages whose versions differ between both recordings.
     pub(crate) fn changed_versions(&self) -> Vec<(String, Sides<String>)> {
         let Sides { before, after } = &self.profiles;

@@ -69,11 +69,14 @@ fn most_of_failed(diff: &Diff, check: &Check) -> Option<GrownMost> {
     peak::most(diff, device, gained)
 }
 
-/// How little of the before the first device of the after has on which that is little.
+/// How little of the before the first device of the after has on which that is little; otherwise how a device was recorded otherwise.
 fn unlike(diff: &Diff, many_devices: bool) -> Option<String> {
-    let (device, overlap) = diff.devices.iter().find_map(|device| Some((device, device.little_overlap()?)))?;
+    let mut devices = diff.devices.iter();
+    let little = devices.clone().find_map(|device| Some((device, device.little_overlap()?.to_string())));
+    let (device, words) =
+        little.or_else(|| devices.find_map(|device| Some((device, diff.recorded_otherwise(device)?))))?;
     let name = device.id().filter(|_| many_devices).map(|device| format!("{device}: ")).unwrap_or_default();
-    Some(format!("{name}{overlap}"))
+    Some(format!("{name}{words}"))
 }
 
 /// Judges one snapshot by absolute limits.

@@ -30,7 +30,7 @@ pub enum Doubt {
     None,
     /// Something without a limit grew.
     Beside,
-    /// The sides have little in common.
+    /// The sides have little in common, or were recorded otherwise.
     Unlike,
 }
 

@@ -63,7 +63,7 @@ pub struct Judgement {
     pub many_devices: bool,
     /// Whether an inconclusive check of a limit that only warns makes the verdict inconclusive, too (`--strict`).
     pub is_strict: bool,
-    /// How little of the before the after has, where that may explain the change.
+    /// How little of the before the after has, or how one was recorded otherwise, where that may explain the change.
     pub unlike: Option<String>,
     /// The change of the peak, in a comparison where nothing was gated.
     pub peak: Option<PeakChange>,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::pattern::Pattern;
-use ptmem_base::text::{shorten, thousands};
+use ptmem_base::text::{count, shorten, thousands};
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{Change, Diff, PhaseRow, Side, Sides};
 use ptmem_trace::phase::PhaseSource;
@@ -183,6 +183,7 @@ impl Judge {
         let errors = PhaseErrors::of(gated);
         // The check of the phase that stays nearest to its limit, or may be furthest beyond it.
         let mut nearest: Option<(Option<i128>, &PhaseRow)> = None;
+        let mut missing = Vec::new();
         for occurrences in gated.phases().into_values() {
             if let Some(hidden) = occurrences.iter().find(|row| gated.is_hidden(row)) {
                 self.cannot_tell(gated.check_of_phase(hidden), RAN_OUT);
@@ -197,7 +198,7 @@ impl Judge {
                 None if gated.growth.target.pattern.is_some() => {
                     self.cannot_tell(check.named(&*row.name), gated.why_unknown(row));
                 }
-                None => self.phase_not_compared(gated, row),
+                None => missing.push(row),
                 Some(1..) => self.exceeding_phase(check, &occurrences, row, gated, &errors),
                 Some(_) => {
                     let possible = known.map(|row| (errors.possible_excess(gated, row), *row));
@@ -206,6 +207,7 @@ impl Judge {
                 }
             }
         }
+        self.phases_not_compared(gated, &missing);
         // Where no growth exceeds the limit that was not accepted, the phase that comes nearest to it may be too near.
         if let Some((_, row)) = nearest.filter(|_| self.passes_since(checked)) {
             let mut check = gated.check_of_phase(row);
@@ -222,13 +224,21 @@ impl Judge {
         }
     }
 
-    /// A change may add or remove a part of the program: a diagnostic says so, and the other limits judge it.
-    fn phase_not_compared(&mut self, gated: &Gated<'_>, row: &PhaseRow) {
-        let name = shorten(&row.name, LONGEST_NAME);
-        let message = format!("the peak inside phase {name} is not compared: {}", gated.why_missing(row));
-        let remark = Diagnostic::new(Code::PhaseNotCompared, gated.device.id(), message);
-        if !self.diagnostics.contains(&remark) {
-            self.diagnostics.push(remark);
+    /// A change may add or remove parts of the program: a diagnostic per reason says so, and the other limits judge them.
+    fn phases_not_compared(&mut self, gated: &Gated<'_>, missing: &[&PhaseRow]) {
+        let mut by_reason = BTreeMap::<String, Vec<&PhaseRow>>::new();
+        missing.iter().for_each(|row| by_reason.entry(gated.why_missing(row)).or_default().push(row));
+        for (reason, rows) in by_reason {
+            let name = shorten(&rows[0].name, LONGEST_NAME);
+            let others = match rows.len() - 1 {
+                0 => String::new(),
+                more => format!("; likewise inside {}", count(more as u64, "other phase", "other phases")),
+            };
+            let message = format!("the peak inside phase {name} is not compared: {reason}{others}");
+            let remark = Diagnostic::new(Code::PhaseNotCompared, gated.device.id(), message);
+            if !self.diagnostics.contains(&remark) {
+                self.diagnostics.push(remark);
+            }
         }
     }
 

@@ -27,19 +27,18 @@ struct UncheckedRows {
     slack: bool,
     /// Some changed only by what moved into or out of checkpoints.
     checkpointed: bool,
+    /// Number of those of which the most that they held at any moment did not exceed the limit.
+    elsewhere: u64,
 }
 
 impl UncheckedRows {
     /// What rows may have changed by, in words.
-    fn excepted(self) -> &'static str {
-        match (self.slack, self.checkpointed) {
-            (false, false) => "",
-            (true, false) => ", except by slack in the blocks of the allocator",
-            (false, true) => ", except by what moved into or out of checkpoints",
-            (true, true) => {
-                ", except by slack in the blocks of the allocator, and by what moved into or out of checkpoints"
-            }
-        }
+    fn excepted(self) -> String {
+        let slack = self.slack.then(|| "by slack in the blocks of the allocator".to_owned());
+        let checkpointed = self.checkpointed.then(|| "by what moved into or out of checkpoints".to_owned());
+        let elsewhere = (self.elsewhere > 0).then(|| format!("{} whose highest did not", self.elsewhere));
+        let excepted: Vec<String> = [slack, checkpointed, elsewhere].into_iter().flatten().collect();
+        if excepted.is_empty() { String::new() } else { format!(", except {}", excepted.join(" and ")) }
     }
 }
 
@@ -165,7 +164,11 @@ impl<'a> Gated<'a> {
 
     /// Whether a row changed by more than the limit on stacks, and not only where the peak is.
     fn exceeds(&self, row: &Row) -> bool {
-        !self.growth.limit.holds(row.held.before.bytes, row.delta()) && !self.is_held_elsewhere(row)
+        self.exceeds_at_place(row) && !self.is_held_elsewhere(row)
+    }
+
+    fn exceeds_at_place(&self, row: &Row) -> bool {
+        !self.growth.limit.holds(row.held.before.bytes, row.delta())
     }
 
     /// Whether what the code of a row holds, in both runs of it together, is within the limit.
@@ -177,10 +180,12 @@ impl<'a> Gated<'a> {
     fn unchecked_rows(&self) -> UncheckedRows {
         let scope = self.scope();
         let mut unchecked = UncheckedRows::default();
-        let rows = self.device.rows.iter().filter(|row| row.kind.is_memory() && self.exceeds(row));
+        let rows = self.device.rows.iter().filter(|row| row.kind.is_memory() && self.exceeds_at_place(row));
         for row in rows.filter(|row| self.is_large(row.delta()) && scope(row)) {
-            unchecked.slack |= row.is_slack();
-            unchecked.checkpointed |= !row.is_slack() && self.holds_with_checkpoints(row);
+            let is_elsewhere = self.is_held_elsewhere(row);
+            unchecked.elsewhere += u64::from(is_elsewhere);
+            unchecked.slack |= !is_elsewhere && row.is_slack();
+            unchecked.checkpointed |= !is_elsewhere && !row.is_slack() && self.holds_with_checkpoints(row);
         }
         unchecked
     }

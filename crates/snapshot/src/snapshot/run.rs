@@ -53,6 +53,9 @@ pub struct RunFacts {
     /// the index of the guess. A saved profile has them with its classes.
     #[serde(deserialize_with = "lenient", skip_serializing)]
     pub supposed: Vec<[u64; 3]>,
+    /// Bytes of memory up to which simulated GPUs computed values; at least 2^63 where they computed whatever they can.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub compute: Option<u64>,
     /// PyTorch's own counters, by device.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<DeviceCounters>,

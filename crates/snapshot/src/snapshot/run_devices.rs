@@ -76,7 +76,8 @@ pub struct CardFacts {
 
 impl CardFacts {
     /// The kind of card, which one run has as the other.
-    pub(super) fn kind(&self) -> (&str, [u32; 2], u64) {
+    #[must_use]
+    pub fn kind(&self) -> (&str, [u32; 2], u64) {
         (&self.name, self.capability, self.processors)
     }
 }

@@ -1,0 +1,118 @@
+//! Stacks of a row that its other side lacks.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use ptmem_base::sides::Sides;
+use ptmem_snapshot::snapshot::FrameId;
+use ptmem_trace::profile::{ExactStack, GroupMember};
+use ptmem_trace::stack::SnapshotCode;
+
+/// A stack that has no equal in its row.
+#[derive(Clone, Copy)]
+pub(super) struct UnpairedStack {
+    pub(super) row: usize,
+    pub(super) member: GroupMember,
+    pub(super) is_backward: bool,
+}
+
+/// Size, count and pass.
+pub(super) type StackKind = (u64, u64, bool);
+
+/// Stacks of both sides that may be the same ones.
+pub(super) type Alike = BTreeMap<StackKind, Sides<Vec<UnpairedStack>>>;
+
+impl UnpairedStack {
+    pub(super) fn kind(&self) -> StackKind {
+        (self.member.requested, self.member.at.blocks, self.is_backward)
+    }
+
+    /// Its row and what it is there.
+    pub(super) fn id(&self) -> (usize, ExactStack) {
+        (self.row, self.member.exact())
+    }
+}
+
+/// The stacks of a row that its other side lacks. Those that have an equal there stay, and then as many as the other side has,
+/// those of the nearest sizes: they hold more or less than before, whatever a stack elsewhere holds.
+pub(super) fn without_partner(stacks: Sides<Vec<UnpairedStack>>) -> Sides<Vec<UnpairedStack>> {
+    let Sides { before, after } = without_equal(stacks);
+    if before.len() <= after.len() {
+        Sides { after: without_nearest(&after, &before), before: Vec::new() }
+    } else {
+        Sides { before: without_nearest(&before, &after), after: Vec::new() }
+    }
+}
+
+/// The stacks of each side that have no equal on the other, the smallest first.
+fn without_equal(stacks: Sides<Vec<UnpairedStack>>) -> Sides<Vec<UnpairedStack>> {
+    let mut kinds = Alike::new();
+    for (side, stacks) in stacks.each() {
+        stacks.iter().for_each(|&stack| kinds.entry(stack.kind()).or_default().of_mut(side).push(stack));
+    }
+    let mut left = Sides::<Vec<UnpairedStack>>::default();
+    for Sides { mut before, mut after } in kinds.into_values() {
+        let equal = before.len().min(after.len());
+        left.before.extend(before.drain(equal..));
+        left.after.extend(after.drain(equal..));
+    }
+    left.before.sort_by_key(|stack| stack.member.at.bytes);
+    left.after.sort_by_key(|stack| stack.member.at.bytes);
+    left
+}
+
+/// The stacks that are left of some when each of fewer others has taken one of the nearest size, both the smallest first.
+fn without_nearest(stacks: &[UnpairedStack], others: &[UnpairedStack]) -> Vec<UnpairedStack> {
+    let mut left = Vec::new();
+    let mut rest = stacks.iter();
+    for (taken, other) in others.iter().enumerate() {
+        let distance = |stack: &UnpairedStack| stack.member.at.bytes.abs_diff(other.member.at.bytes);
+        while let [one, next, ..] = rest.as_slice()
+            && rest.len() > others.len() - taken
+            && distance(next) < distance(one)
+        {
+            left.extend(rest.next());
+        }
+        rest.next();
+    }
+    left.extend(rest);
+    left
+}
+
+/// The stacks of some that are none of these.
+pub(super) fn without(
+    stacks: &Sides<Vec<UnpairedStack>>,
+    taken: &HashSet<(usize, ExactStack)>,
+) -> Sides<Vec<UnpairedStack>> {
+    stacks.map(|stacks| stacks.iter().copied().filter(|stack| !taken.contains(&stack.id())).collect())
+}
+
+/// Stacks of a side that are the same code as one which stands for all of them, by that one.
+pub(super) type SameCode = HashMap<ExactStack, Vec<ExactStack>>;
+
+/// Sums stacks of a row with equal frames of Python and operators. Their other frames of C++ differ, which no line of the program
+/// decides: the bytecode of a lambda in a loop runs through several functions and addresses of CPython.
+pub(super) fn summed(
+    stacks: &[UnpairedStack],
+    code: &SnapshotCode<'_>,
+    same_code: &mut SameCode,
+) -> Vec<UnpairedStack> {
+    let mut known: HashMap<_, usize> = HashMap::new();
+    let mut sums: Vec<UnpairedStack> = Vec::new();
+    for stack in stacks {
+        let UnpairedStack { row, member, is_backward } = *stack;
+        let python: Vec<FrameId> = code.python(member.stack).collect();
+        let of_code = (row, is_backward, python, code.operator_names(member.stack));
+        let place = *known.entry(of_code).or_insert(sums.len());
+        match sums.get_mut(place) {
+            Some(sum) => {
+                let at = sum.member.at + member.at;
+                let requested = sum.member.requested.saturating_add(member.requested);
+                sum.member = GroupMember { at, requested, ..sum.member };
+                let first = sum.member.exact();
+                same_code.entry(first).or_insert_with(|| vec![first]).push(member.exact());
+            }
+            None => sums.push(*stack),
+        }
+    }
+    sums
+}
