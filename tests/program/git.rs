@@ -264,6 +264,17 @@ fn rows_say_that_they_lead_to_an_edit_and_the_headline_how_much() {
 }
 
 #[test]
+fn several_edits_of_the_function_that_grew_are_counted() {
+    let call: &[&str] = &["/ci/src/net/model.py:cat:6"];
+    let checkout = Checkout::new("src/net/model.py");
+    checkout.write("src/net/model.py", BEFORE.replace("layer(x)", "wider(x)").replace("relu(y)", "gelu(y)"));
+    checkout.commit("two edits");
+    checkout.record(&[(call, 4)], &[(call, 6)]);
+    let report = text(&checkout.ptmem(&["--git", "main", "--max-growth", "5%"]).stdout);
+    assert_reads!(explanation(&report) => str!["All of the growth at the peak passes through forward, where this change writes `h = wider(x)` (src/net/model.py:4), and makes 1 other edit there. Largest: cat (src/net/model.py:6) (more allocations). The change has other edits that can matter: src/net/model.py:11 (now `z = torch.gelu(y)`)."]);
+}
+
+#[test]
 fn ranks_and_gates_are_marked_as_well() {
     let checkout = grown();
     for side in ["before", "after"] {

@@ -136,10 +136,25 @@ impl Cause {
                 0 => self.part(bytes),
                 _ => self.percent(bytes),
             };
-            let words = how.words(edit, share, several && at > 0);
-            format!("{part} {words}")
+            let is_known = several && at > 0;
+            let words = how.words(edit, share, is_known);
+            let others =
+                if how == EditEvidence::Scope && !is_known { self.others_of_scope(edit) } else { String::new() };
+            format!("{part} {words}{others}")
         });
         phrases.collect::<Vec<_>>().join("; ")
+    }
+
+    /// The number of other edits of the same function or class, as the rest of a sentence: its stacks lead to all of them.
+    fn others_of_scope(&self, edit: &Edit) -> String {
+        let is_of_scope = |other: &&Edit| {
+            other.can_matter() && other.path.after == edit.path.after && other.body.after == edit.body.after
+        };
+        let of_scope = self.edits.iter().filter(|other| edit.body.after.is_some() && is_of_scope(other)).count();
+        match of_scope.saturating_sub(1) {
+            0 => String::new(),
+            others => format!(", and makes {} there", count(others as u64, "other edit", "other edits")),
+        }
     }
 
     /// A part of the growth in words.
