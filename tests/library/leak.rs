@@ -484,30 +484,6 @@ fn a_step_may_call_several_optimizers() {
     assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (2048, 8, 8));
 }
 
-/// Validation after every fourth step has more stacks than the step.
-#[test]
-fn a_step_after_validation_is_a_step() {
-    let mut program = Program::default();
-    for step in 0..24 {
-        program.mark("START", "Optimizer.step#SGD.step");
-        program.mark("END", "Optimizer.step#SGD.step");
-        for line in (20..32).filter(|_| step % 4 == 0) {
-            program.alloc("score", &format!("validate:{line}"), 1024);
-            program.free("score");
-        }
-        program.alloc("x", "forward:10", 512 * 40);
-        program.alloc("y", "forward:11", 512 * 30);
-        program.free("y");
-        program.free("x");
-        program.alloc("leak", "train:30", 2048);
-    }
-    let search = program.search(&LeakOptions::default());
-    let device = only_device(&search);
-    assert_eq!(device.how, Some(FoundBy::Named("Optimizer.step#*".to_owned())));
-    let [leak] = &device.leaks[..] else { panic!("{:#?}", device.leaks) };
-    assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (2048, 22, 22));
-}
-
 /// Steps of a model that call two optimizers at their end, in this order. Only that of AdamW allocates.
 fn optimizers_in_a_row(count: usize, optimizers: [&str; 2]) -> Program {
     let mut program = Program::default();

@@ -336,14 +336,13 @@ impl Steps {
         let mut begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
         begins.push(course.events);
         let rounds = begins.windows(2).map(|pair| course.within(&(pair[0]..pair[1])));
-        let rounds: Vec<RoundStacks> = rounds.map(|round| round.iter().map(|one| one.stack).collect()).collect();
+        let rounds: Vec<FxHashSet<Option<StackId>>> =
+            rounds.map(|round| round.iter().map(|one| one.stack).collect()).collect();
         // The first round warms up, and the last is not over.
         let rounds = rounds.get(1..rounds.len().saturating_sub(1)).unwrap_or_default();
-        // A round with all that the next one does and more, such as validation, is no other part of a step.
-        let next = likeness(rounds, 1, |a, b| a.len().min(b.len()).max(1));
+        let next = likeness(rounds, 1);
         // Calls after which everything recurs, with their likeness.
-        let lags = (2..=MOST_IN_ROUND).filter(|lag| rounds.len() >= lag * 3);
-        let lags = lags.map(|lag| (lag, likeness(rounds, lag, |a, b| a.union(b).count())));
+        let lags = (2..=MOST_IN_ROUND).filter(|lag| rounds.len() >= lag * 3).map(|lag| (lag, likeness(rounds, lag)));
         let periods = lags.filter(|(_, alike)| nearly_all(*alike, 1000) && next * 100 <= alike * NEIGHBOURS_ALIKE);
         // Calls with no allocation between them do not show a round.
         let allocating = rounds.iter().filter(|round| !round.is_empty()).count();
@@ -388,14 +387,15 @@ impl Steps {
     }
 }
 
-/// The different stacks of a round.
-type RoundStacks = FxHashSet<Option<StackId>>;
+/// Likeness of rounds at a distance, in thousandths: the mean share of the stacks of two that both have.
+fn likeness(rounds: &[FxHashSet<Option<StackId>>], lag: usize) -> usize {
+    let pairs: Vec<usize> = rounds.iter().zip(rounds.iter().skip(lag)).map(|(a, b)| in_common(a, b)).collect();
+    pairs.iter().sum::<usize>().checked_div(pairs.len()).unwrap_or(0)
+}
 
-/// Likeness of rounds at a distance, in thousandths: the mean share of stacks that two of them have in common, out of as many as
-/// `all` counts.
-fn likeness(rounds: &[RoundStacks], lag: usize, all: fn(&RoundStacks, &RoundStacks) -> usize) -> usize {
-    let pairs = rounds.iter().zip(rounds.iter().skip(lag));
-    let shares: Vec<usize> =
-        pairs.map(|(a, b)| (a.intersection(b).count() * 1000).checked_div(all(a, b)).unwrap_or(1000)).collect();
-    shares.iter().sum::<usize>().checked_div(shares.len()).unwrap_or(0)
+/// The share of the stacks of two rounds that both have, in thousandths.
+fn in_common(a: &FxHashSet<Option<StackId>>, b: &FxHashSet<Option<StackId>>) -> usize {
+    let common = a.intersection(b).count();
+    let all = a.len() + b.len() - common;
+    (common * 1000).checked_div(all).unwrap_or(1000)
 }
