@@ -182,23 +182,27 @@ impl<'t> Rows<'t> {
                 moves.extend(self.takes(same));
             }
         }
-        for same in converted(&without(&left, &taken(&moves)), codes) {
-            moves.extend(self.takes(self.with_unheld(same, codes)));
+        let mut unheld = HashMap::new();
+        for Sides { before, after } in converted(&without(&left, &taken(&moves)), codes) {
+            let UnpairedStack { row, member, is_backward } = before;
+            let of_row = unheld.entry(row).or_insert_with(|| self.unheld(row, codes.after));
+            let of_code = of_row.remove(&codes.before.tokens(member.stack)).unwrap_or_default();
+            let of_code = of_code.into_iter().map(|member| UnpairedStack { row, member, is_backward });
+            let after = [after].into_iter().chain(of_code).collect();
+            moves.extend(self.takes(Sides { before: vec![before], after }));
         }
         moves
     }
 
-    /// Stacks of both sides, with those that run the code of the before in the after and hold nothing there at the compared moment:
-    /// they belong to the same row, whose highest is the most that all of them held.
-    fn with_unheld(&self, same: Sides<UnpairedStack>, codes: Sides<&SnapshotCode<'_>>) -> Sides<Vec<UnpairedStack>> {
-        let Sides { before, after } = same;
-        let functions = codes.before.tokens(before.member.stack);
-        let group = self.all[before.row].groups.after.map(|group| &self.stacks.after[group]);
-        let unheld = group.into_iter().flat_map(|group| &group.members).filter(|member| member.at.bytes == 0);
-        let of_code = unheld.filter(|member| codes.after.tokens(member.stack) == functions);
-        let is_backward = before.is_backward;
-        let of_code = of_code.map(|&member| UnpairedStack { row: before.row, member, is_backward });
-        Sides { before: vec![before], after: [after].into_iter().chain(of_code).collect() }
+    /// The stacks of a row that hold nothing in the after at the compared moment, by their functions. They belong to the same row as
+    /// a converted one of this code, whose highest is the most that all of them held.
+    fn unheld(&self, row: usize, after: &SnapshotCode<'_>) -> HashMap<Vec<Token>, Vec<GroupMember>> {
+        let mut by_code = HashMap::<_, Vec<GroupMember>>::new();
+        let group = self.all[row].groups.after.map(|group| &self.stacks.after[group]);
+        for member in group.into_iter().flat_map(|group| &group.members).filter(|member| member.at.bytes == 0) {
+            by_code.entry(after.tokens(member.stack)).or_default().push(*member);
+        }
+        by_code
     }
 
     /// Pairs stacks of equal sizes, counts and passes.
