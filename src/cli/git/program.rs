@@ -56,7 +56,7 @@ pub(crate) fn text(git: &mut Command, arguments: &[&str]) -> Result<String> {
 
 /// The hash of the commit that a name stands for.
 pub(crate) fn commit(git: &mut Command, name: &str) -> Option<String> {
-    // A search takes all that follows for a message, and finds only commits.
+    // A search (`:/text`) takes the rest for its text, and finds only commits.
     let wanted = if name.starts_with(":/") { name.to_owned() } else { format!("{name}^{{commit}}") };
     text(git, &["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted]).ok()
 }

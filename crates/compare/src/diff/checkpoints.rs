@@ -76,7 +76,7 @@ fn join(all: Vec<CodeRows>) -> Vec<CodeRows> {
     joined.into_values().collect()
 }
 
-/// The code that stands for all that one shares rows with. Shortens the way to it.
+/// The representative of all code that is joined with this. Shortens the path to it.
 fn root(parents: &mut [usize], mut at: usize) -> usize {
     while parents[at] != at {
         parents[at] = parents[parents[at]];

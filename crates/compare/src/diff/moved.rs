@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ptmem_base::difference::difference;
-use ptmem_base::sides::Side;
+use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
 use ptmem_trace::profile::{DeviceProfile, ExactStack, GroupMember, StackTotal};
 use ptmem_trace::stack::{GroupBy, Grouper, Paired, SnapshotCode, Token};
@@ -18,7 +18,6 @@ use super::converted::converted;
 use super::extracted::extracted;
 use super::stacks::matched;
 use super::unpaired::{Alike, SameCode, UnpairedStack, summed, without, without_partner};
-use ptmem_base::sides::Sides;
 
 /// The part of their functions that two stacks share which are the same one at another place. Needed for
 /// benches/regressions/mask_product.py.

@@ -235,7 +235,7 @@ def main(path, *names):
     counters = {}
     for way in map(globals().get, names) if names else ALL:
         gc.collect()
-        # What was imported stays, and to look at all of it again takes longer than the ways do.
+        # Imported modules stay, and to look at all of them again takes longer than the ways do.
         gc.freeze()
         time.sleep(LOOK)
         torch.cuda.reset_peak_memory_stats()

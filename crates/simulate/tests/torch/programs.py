@@ -468,7 +468,7 @@ def values():
     # One that nobody knows moves on from where it is said to be.
     unknown = torch.empty((), dtype=torch.long, device="cuda")
     assert (unknown + 1).item() == unknown.item() + 1
-    # What is written to a place that nobody knows leaves nothing known.
+    # Where the place of a write is unknown, no value stays known.
     filled = torch.zeros(100, device="cuda").index_fill_(0, torch.empty(2, dtype=torch.long, device="cuda"), 1)
     assert len((filled > 0).nonzero()) == KEPT
     # The length of a text of which no token is known, as a search with beams measures it.

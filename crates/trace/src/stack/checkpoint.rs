@@ -1,5 +1,5 @@
 //! What a checkpoint computes again in the backward pass, and, of one with re-entry, the backward pass of it: the checkpoint's
-//! own backward pass runs autograd anew.
+//! own backward pass runs autograd again.
 
 use ptmem_snapshot::snapshot::{FrameId, StackId};
 use rustc_hash::FxHashSet;
@@ -73,7 +73,7 @@ impl SnapshotCode<'_> {
         outermost.next().is_some_and(|&frame| self.is_checkpoint(frame))
     }
 
-    /// The function that runs autograd anew within a backward pass. Every node below it has the same Python frames.
+    /// The function that runs autograd again within a backward pass. Every node below it has the same Python frames.
     pub(super) fn checkpoint(&self, stack: StackId) -> Option<FrameId> {
         let operation = self.operation(stack);
         if operation.node.or(operation.operator).is_none() || !self.is_run_by_autograd(stack) {

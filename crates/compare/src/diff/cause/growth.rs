@@ -136,8 +136,8 @@ fn ratios(sizes: &Sides<Vec<u64>>) -> Vec<Vec<f64>> {
     vec![each.collect(), vec![ratio(whole.before, whole.after)]]
 }
 
-/// How many times as many there are of each of sorted sizes, if they are the same sizes, and of one there were several: a single
-/// block more is no multiple, but something of its own.
+/// How many times as many there are of each of sorted sizes, if they are the same sizes, and there were several blocks of one: a
+/// single further block is not evidence of a ratio.
 fn times_as_many(sizes: &Sides<Vec<u64>>) -> Option<Vec<f64>> {
     let of_size = sizes.map(|sizes| sizes.chunk_by(|a, b| a == b).collect::<Vec<_>>());
     let pairs = of_size.before.iter().zip(&of_size.after);

@@ -80,7 +80,7 @@ impl Trend {
         Some(Self { since: first + growth.since, ..growth })
     }
 
-    /// The trend from the latest change of course on.
+    /// The trend since the latest change of course.
     fn of_course(since: usize, values: &[u64], noise: f64, least: u64, share: f64) -> Option<Self> {
         let trend = Self::of_tail(since, values)?;
         // With one step more than a leak needs, every one counts: noise cannot be measured.

@@ -13,7 +13,7 @@ type Namesakes = Sides<Vec<usize>>;
 
 impl Pairing<'_> {
     /// Finds groups without a partner that are a part of one on the other side: under the same names of functions, both
-    /// sides allocate equally often, and no function stands in the place of another one that both sides have.
+    /// sides allocate equally often, and no function replaces another one while both sides have both.
     pub(super) fn join_parts(&mut self) {
         for pair in self.parts_of_wholes(false) {
             // The whole has one partner; the other parts go with it.

@@ -127,7 +127,7 @@ impl Pairing<'_> {
         self.hunks(&old, &new).iter().any(|hunk| self.exchanges_kept(hunk))
     }
 
-    /// Whether a function stands in the place of another one while both sides have both: no change renames a function to one that
+    /// Whether a function replaces another one while both sides have both: no change renames a function to one that
     /// is there already.
     fn exchanges_kept(&self, hunk: &StackHunk) -> bool {
         self.innermost_kept(&hunk.old_only).is_some() && self.innermost_kept(&hunk.new_only).is_some()
