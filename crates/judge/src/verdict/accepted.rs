@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::iter;
 use std::str::FromStr;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -78,37 +79,39 @@ pub(super) type StackCovers = HashMap<(Option<DeviceId>, LimitKind, Level), Stac
 /// How agreements cover the growth of the stacks of a device beyond limits of one kind and level.
 #[derive(Debug, Default)]
 pub(super) struct StackCover {
-    cover: Cover,
-    /// The growth of each stack by its key: several limits may be about one stack, whose growth is covered once.
-    by_stack: HashMap<String, usize>,
+    /// What is left of the agreements.
+    rest: Cover,
+    /// The bytes of each agreement that cover the growth of a stack, by its key.
+    by_stack: HashMap<String, Vec<u64>>,
+}
+
+/// A stack whose growth is covered. Several limits may be about it, and it is covered once.
+struct CoveredStack<'r> {
+    key: &'r str,
+    /// The growth of all stacks that the same agreements are about.
+    growth: usize,
+    bytes: u64,
 }
 
 impl StackCover {
-    /// Covers the growth of a stack up to these bytes; no more than before if the agreements do not suffice for that and for
-    /// growth that is covered already.
-    fn raise(&mut self, key: &str, about: Vec<bool>, bytes: u64) {
-        let growth = *self.by_stack.entry(key.to_owned()).or_insert_with(|| self.cover.add(about));
-        let missing = bytes.saturating_sub(self.cover.covered(growth).iter().sum());
-        let covered = self.cover.cover(growth, missing);
-        if covered < missing {
-            self.cover.uncover(growth, covered);
-        }
+    /// The bytes of each agreement that cover a stack.
+    fn own(&self, key: &str) -> &[u64] {
+        self.by_stack.get(key).map_or(&[], Vec::as_slice)
     }
 
     /// The bytes of each agreement for the growth of a stack: those that cover it; if they do not suffice, also those that are left.
     fn offers(&self, key: &str, about: &[bool], excess: u128) -> Vec<u64> {
-        let Some(&growth) = self.by_stack.get(key) else { return self.cover.left(about).collect() };
-        let own = self.cover.covered(growth);
+        let own = self.own(key);
         if own.iter().copied().map(u128::from).sum::<u128>() >= excess {
             return own.to_vec();
         }
-        own.iter().zip(self.cover.left(about)).map(|(own, left)| own + left).collect()
+        let own = own.iter().copied().chain(iter::repeat(0));
+        own.zip(self.rest.left(about)).map(|(own, left)| own + left).collect()
     }
 
     /// The bytes by which a stack may grow: those that cover its growth, and those that are left.
     fn available(&self, key: &str, about: &[bool]) -> u128 {
-        let own = self.by_stack.get(key).map_or(&[][..], |&growth| self.cover.covered(growth));
-        own.iter().copied().chain(self.cover.left(about)).map(u128::from).sum()
+        self.own(key).iter().copied().chain(self.rest.left(about)).map(u128::from).sum()
     }
 }
 
@@ -138,13 +141,23 @@ impl<'a> Budget<'a> {
     /// Covers the growth of stacks beyond their limits.
     pub(super) fn cover_stacks<'r>(&self, checks: impl Iterator<Item = (&'r Row, Check)>) -> StackCover {
         let valid = self.accepted.iter().map(|accepted| if self.has_expired(accepted) { 0 } else { accepted.bytes });
-        let mut covered = StackCover { cover: Cover::new(valid), ..StackCover::default() };
+        let mut rest = Cover::new(valid);
+        let mut stacks: Vec<CoveredStack<'r>> = Vec::new();
+        let mut numbers: HashMap<&'r str, usize> = HashMap::new();
         for (row, check) in checks {
-            if let Some(excess) = excess_of_stack(&check, row).and_then(|excess| u64::try_from(excess).ok()) {
-                covered.raise(&row.key, self.about(&check, row), excess);
+            let Some(excess) = excess_of_stack(&check, row).and_then(|excess| u64::try_from(excess).ok()) else {
+                continue;
+            };
+            let number = *numbers.entry(&row.key).or_insert(stacks.len());
+            if number == stacks.len() {
+                stacks.push(CoveredStack { key: &row.key, growth: rest.growth(self.about(&check, row)), bytes: 0 });
             }
+            let CoveredStack { growth, bytes, .. } = &mut stacks[number];
+            *bytes += rest.cover_all(*growth, excess.saturating_sub(*bytes));
         }
-        covered
+        let by_stack =
+            stacks.iter().map(|stack| (stack.key.to_owned(), rest.take(stack.growth, stack.bytes))).collect();
+        StackCover { rest, by_stack }
     }
 
     /// Accepts the growth of a stack if it is covered.
@@ -214,7 +227,7 @@ impl<'a> Budget<'a> {
                     },
                 ));
             for (about, bytes) in &mut growths {
-                let growth = cover.add(about.clone());
+                let growth = cover.growth(about.clone());
                 *bytes -= cover.cover(growth, *bytes);
             }
             offers.iter_mut().zip(cover.used()).for_each(|(offer, used)| *offer += used);
