@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::support::fixtures;
 use crate::support::history::{A, MIB, event, file, frame, segment};
+use crate::support::pickle::Value;
 use crate::support::tool::{proposed, ptmem, text};
 
 #[test]
@@ -86,11 +87,18 @@ fn a_proposed_entry_covers_growth_beside_workspaces_too() {
 
 /// A snapshot of a stack of each function, of so many MiB.
 fn stacks(sizes: [(&str, u64); 4]) -> Vec<u8> {
+    recorded(&sizes, &[])
+}
+
+/// The same with operators in all stacks.
+fn recorded(sizes: &[(&str, u64)], operators: &[&str]) -> Vec<u8> {
     let mut events = vec![event("segment_alloc", A, 400 * MIB)];
     let mut blocks = Vec::new();
     let mut at = A;
-    for (function, size) in sizes.map(|(function, size)| (function, size * MIB)) {
-        events.push(event("alloc", at, size).with("frames", vec![frame(function, "/repo/train.py", 7)]));
+    for (function, size) in sizes.iter().map(|(function, size)| (function, size * MIB)) {
+        let operators = operators.iter().map(|operator| frame(operator, "??", 0));
+        let frames: Vec<Value> = operators.chain([frame(function, "/repo/train.py", 7)]).collect();
+        events.push(event("alloc", at, size).with("frames", frames));
         blocks.push((size, true));
         at += size;
     }
@@ -143,6 +151,26 @@ accepted  stack two (train.py:7) grew 10.00 MiB (+100.0 %), allowed 0 B (10.00 M
 FAIL      stack three (train.py:7) grew 10.00 MiB (+100.0 %), allowed 0 B
 accepted  stack one (train.py:7) grew 10.00 MiB (+100.0 %), allowed 0 B (10.00 MiB accepted until 9999-12-31: narrow)
 accepted  stack two (train.py:7) grew 10.00 MiB (+100.0 %), allowed 0 B (10.00 MiB accepted until 9999-12-31: wide)
+"#]]);
+}
+
+/// The after also records C++ frames, so that what it adds may be a stack of the before.
+#[test]
+fn growth_that_is_not_known_leaves_entries_to_growth_that_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let rest = ("rest", 100);
+    fs::write(folder.path().join("before.pkl"), recorded(&[("known", 10), rest], &[])).unwrap();
+    fs::write(folder.path().join("after.pkl"), recorded(&[("known", 15), ("new", 20), rest], &["at::empty"])).unwrap();
+    let config = format!("max-growth.stack = \"0\"\n{}", entry_for("\"*\"", "20MiB", "all"));
+    assert_reads!(judge_stacks(folder.path(), &config) => str![[r#"
+3
+?         stack new (train.py:7): the before records Python frames, the after Python and C++ frames; stack cannot be compared
+accepted  stack known (train.py:7) grew 5.00 MiB (+50.0 %), allowed 0 B (5.00 MiB accepted until 9999-12-31: all)
+"#]]);
+    assert_reads!(judge_stacks(folder.path(), &config.replace("20MiB", "25MiB")) => str![[r#"
+0
+accepted  stack new (train.py:7) grew 20.00 MiB, allowed 0 B (20.00 MiB accepted until 9999-12-31: all)
+accepted  stack known (train.py:7) grew 5.00 MiB (+50.0 %), allowed 0 B (5.00 MiB accepted until 9999-12-31: all)
 "#]]);
 }
 

@@ -144,6 +144,9 @@ impl<'a> Budget<'a> {
         let mut rest = Cover::new(valid);
         let mut stacks: Vec<CoveredStack<'r>> = Vec::new();
         let mut numbers: HashMap<&'r str, usize> = HashMap::new();
+        let mut checks: Vec<_> = checks.collect();
+        // What grew for certain fails a limit, what may have grown does not.
+        checks.sort_by_key(|(_, check)| check.outcome == Outcome::Inconclusive);
         for (row, check) in checks {
             let Some(excess) = excess_of_stack(&check, row).and_then(|excess| u64::try_from(excess).ok()) else {
                 continue;
