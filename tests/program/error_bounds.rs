@@ -157,6 +157,41 @@ fn bounds_of_blocks_held_at_the_peak_cancel_beside_growth() {
     }
 }
 
+/// A block of 20 MiB of `f` at the peak of `load`, or before it; its size may be 25 MiB.
+fn beside_load(is_at_peak: bool, is_alone: bool) -> Vec<Value> {
+    let gone = Gone { phase: "serve", function: "f", size: 20 * MIB, segment: 25 * MIB, is_alone };
+    let load = passed(&[("load", 60 * MIB)]);
+    if is_at_peak { gone.events(load) } else { [gone.events(Vec::new()), load].concat() }
+}
+
+/// A stack exceeds a limit if it does with what it holds at the peak, with the most that it held, and with what was requested.
+#[test]
+fn a_stack_is_doubted_by_the_figures_that_decide_about_it() {
+    let at_peak = beside_load(true, true);
+    for (limit, is_certain) in [("stack=1MiB", false), ("stack=5MiB", true), ("stack-highest=1MiB", false)] {
+        assert_eq!(passes(&beside_load(false, false), &at_peak, limit, &[]), is_certain, "{limit}");
+    }
+    for limit in ["stack=1MiB", "stack=22MiB", "stack-highest=1MiB"] {
+        assert!(passes(&beside_load(false, true), &at_peak, limit, &[]), "{limit}: the same block");
+    }
+    let as_much = beside_load(true, false);
+    assert!(passes(&as_much, &at_peak, "stack=1MiB", &[]), "growth would be slack");
+    assert!(!passes(&as_much, &at_peak, "stack-highest=1MiB", &[]));
+    // A change of 4 MiB, or of 6.
+    let small = Gone { phase: "serve", function: "f", size: 3 * MIB, segment: 9 * MIB, is_alone: false };
+    let large = Gone { size: 7 * MIB, is_alone: true, ..small };
+    let [small, large] = [small, large].map(|gone| gone.events(passed(&[("load", 60 * MIB)])));
+    for (least, is_certain) in [("5MiB", false), ("7MiB", true)] {
+        assert_eq!(passes(&small, &large, "stack=1MiB", &["--min-delta", least]), is_certain, "{least}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "before.pkl", beside_load(false, false));
+    write(folder.path(), "after.pkl", at_peak);
+    let report = text(&ptmem(folder.path(), &["diff", "before.pkl", "after.pkl", "--max-growth", "stack=1MiB"]).stdout);
+    let warning = report.lines().find(|line| line.starts_with("warning[within-error]"));
+    assert_reads!(warning.unwrap_or_default() => str!["warning[within-error] the most held by stack f (train.py:7) is known to within 5.00 MiB, which reaches across the limit"]);
+}
+
 #[test]
 fn a_block_held_at_the_moment_on_one_side_bounds_its_stack() {
     let block = Gone { phase: "serve", function: "f", size: 3 * MIB, segment: 20 * MIB, is_alone: true };

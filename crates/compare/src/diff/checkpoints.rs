@@ -16,6 +16,7 @@ use ptmem_trace::profile::StackTotal;
 use ptmem_trace::stack::{GroupBy, Grouper, Token};
 
 use super::row::JointChange;
+use super::stacks::errors;
 
 /// The groups of a row.
 pub(super) type Totals<'t> = Sides<Option<&'t StackTotal>>;
@@ -118,20 +119,14 @@ impl CodeRows {
         let gained = gaining.iter().filter(|at| delta(&rows[**at]) > 0);
         let moving: BTreeSet<usize> =
             gained.chain(losing.iter().filter(|at| delta(&rows[**at]) < 0)).copied().collect();
-        let change: i128 = moving.iter().map(|&at| delta(&rows[at])).sum();
-        let before = moving.iter().fold(0_u64, |sum, &at| sum.saturating_add(held(&rows[at]).before));
-        let highest = self.highest(rows);
-        let mut changes = Vec::new();
-        for at in self.all() {
-            let own = delta(&rows[at]);
-            changes.push(if moving.contains(&at) {
-                let delta = if own > 0 { change.max(0) } else { change.min(0) };
-                (at, JointChange { before, delta, highest })
-            } else {
-                (at, JointChange { before: held(&rows[at]).before, delta: own, highest })
-            });
-        }
-        changes
+        let of_highest = JointChange {
+            highest: self.highest(rows),
+            highest_error: self.highest_error(rows),
+            ..JointChange::default()
+        };
+        let moved = of_highest.of_rows(rows, &moving);
+        let all = self.all().into_iter().map(|at| (at, BTreeSet::from([at])));
+        all.map(|(at, own)| (at, if moving.contains(&at) { moved } else { of_highest.of_rows(rows, &own) })).collect()
     }
 
     /// The least that all rows can have held at once in the before, and the most in the after.
@@ -143,6 +138,25 @@ impl CodeRows {
             bounds.after = bounds.after.zip(own.after).map(|(sum, own)| sum.saturating_add(own));
         }
         bounds
+    }
+
+    /// How far the change of the highest may be from the truth. The same blocks may count on one side only.
+    fn highest_error(&self, rows: &[Totals<'_>]) -> u64 {
+        let all = self.all();
+        let totals = all.iter().flat_map(|&at| rows[at].each()).filter_map(|(_, total)| *total);
+        totals.fold(0, |sum, total| sum.saturating_add(total.highest_bound.bytes))
+    }
+}
+
+impl JointChange {
+    /// The same with what some rows hold together.
+    fn of_rows(self, rows: &[Totals<'_>], together: &BTreeSet<usize>) -> Self {
+        together.iter().map(|&at| &rows[at]).fold(self, |sum, totals| Self {
+            before: sum.before.saturating_add(held(totals).before),
+            delta: sum.delta + held(totals).delta(),
+            error: sum.error.saturating_add(error(totals)),
+            ..sum
+        })
     }
 }
 
@@ -157,4 +171,10 @@ fn held(totals: &Totals<'_>) -> Sides<u64> {
 
 fn delta(totals: &Totals<'_>) -> i128 {
     held(totals).delta()
+}
+
+/// How far that may be from the truth.
+fn error(totals: &Totals<'_>) -> u64 {
+    let Sides { before, after } = errors(totals.map(|total| total.map(|total| total.at_bound).unwrap_or_default()));
+    before.saturating_add(after)
 }

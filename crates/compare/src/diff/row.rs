@@ -123,14 +123,18 @@ impl Destination {
 }
 
 /// The change of what code holds in the forward pass and where checkpoints run it again, if memory moved between these rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JointChange {
     /// Bytes of the before in the rows from and to which it moved, or in the row itself if it is none of them.
     pub before: u64,
     /// Bytes that the rows to which it moved gained, less those that the others lost; of the row itself if it is none of them.
     pub delta: i128,
+    /// How far `delta` may be from the truth, because the sizes of blocks are not certain.
+    pub error: u64,
     /// The least that the before can have held at once, and the most of the after; `None` where that is not known.
     pub highest: Sides<Option<u64>>,
+    /// How far the change of `highest` may be.
+    pub highest_error: u64,
 }
 
 /// The change of one stack's total at the moment that is compared.
@@ -243,12 +247,18 @@ impl Row {
         Self { kind, change: ChangeKind::of(&held), label, key, held, ..Self::default() }
     }
 
+    /// The bytes that the program asked for, where both sides have as many blocks.
+    pub fn known_requests(&self) -> Option<Sides<u64>> {
+        let Sides { before, after } = self.requested;
+        let is_known = before > 0 && after > 0 && self.held.before.blocks == self.held.after.blocks;
+        is_known.then_some(self.requested)
+    }
+
     /// True if the program asked for no more in as many blocks that hold more, or for no less in those that hold less: what changed
     /// is the slack of the allocator, by what was free.
     pub fn is_slack(&self) -> bool {
-        let Sides { before, after } = self.requested;
-        let is_known = before > 0 && after > 0 && self.held.before.blocks == self.held.after.blocks;
-        is_known && if self.delta() > 0 { after <= before } else { self.delta() < 0 && after >= before }
+        let asks_for_more = self.known_requests().map(|requested| requested.delta() * self.delta().signum() > 0);
+        self.delta() != 0 && asks_for_more == Some(false)
     }
 
     /// The change in words, by number and size of blocks, that which explains more of it first: `twice as many blocks`,

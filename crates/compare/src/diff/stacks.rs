@@ -191,7 +191,7 @@ fn row(
 }
 
 /// How far figures may be from the truth, for their difference: bounds that the same blocks make cancel.
-fn errors(bounds: Sides<ErrorBound>) -> Sides<u64> {
+pub(super) fn errors(bounds: Sides<ErrorBound>) -> Sides<u64> {
     if ErrorBound::is_shared(bounds) { Sides::default() } else { bounds.map(|bound| bound.bytes) }
 }
 

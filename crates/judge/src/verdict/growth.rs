@@ -221,8 +221,7 @@ impl Judge {
     pub(super) fn growth_of(&mut self, gated: &Gated<'_>) {
         match gated.growth.target.kind {
             LimitKind::Metric(metric) => self.growth_of_metric(gated, metric),
-            LimitKind::Stacks => self.growth_of_stacks(gated),
-            LimitKind::StackHighest => self.growth_of_highest(gated),
+            LimitKind::Stacks | LimitKind::StackHighest => self.growth_of_stacks(gated),
             LimitKind::Phases | LimitKind::ReservedInPhases => self.growth_of_phases(gated),
             LimitKind::Modules | LimitKind::Pools => self.growth_of_named(gated),
             LimitKind::Outside => self.growth_of_outside(gated),

@@ -12,6 +12,7 @@ mod growth;
 mod headline;
 mod history;
 mod judge;
+mod judged_figures;
 mod judgement;
 mod kind;
 mod leak;

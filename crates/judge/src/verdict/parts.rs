@@ -6,7 +6,8 @@ use std::collections::{BTreeSet, HashSet};
 use ptmem_compare::diff::{Diff, Row, Sides};
 use ptmem_trace::profile::{SupposedSizes, Unknown};
 
-use super::growth::{Gated, has_rows_at_peak};
+use super::growth::Gated;
+use super::judged_figures::{FigureOf, JudgedFigures};
 use super::named::held;
 use super::{Check, CheckedRow, GrowthLimit, LimitKind, Outcome, Thresholds};
 
@@ -20,12 +21,9 @@ pub(super) struct LimitedParts<'a> {
 struct LimitedPart<'a> {
     /// The key or the name by which a check of its own is about it.
     key: String,
-    /// The bytes that are limited.
-    figures: Sides<u64>,
+    figures: JudgedFigures,
     /// Its row, where it is a stack.
     row: Option<&'a Row>,
-    /// The least change that is checked.
-    least: u64,
 }
 
 /// The parts that a check passes for, on each of its devices: those that none of all checks is about alone. `None` for other
@@ -66,11 +64,10 @@ impl<'a> Gated<'a> {
     /// The parts that the limit is about.
     fn parts(&self) -> Vec<LimitedPart<'a>> {
         match self.growth.target.kind {
-            LimitKind::Stacks => self.stacks(|row| Some(row.held.map(|held| held.bytes))),
-            LimitKind::StackHighest => self.stacks(|row| row.highest.both()),
+            LimitKind::Stacks | LimitKind::StackHighest => self.stacks(),
             LimitKind::Phases | LimitKind::ReservedInPhases => {
                 let known = self.phase_rows().filter_map(|row| Some((row.key(), self.figure(row).both()?)));
-                known.map(|(key, figures)| LimitedPart { key, figures, row: None, least: 0 }).collect()
+                known.map(|(key, figure)| self.part(key, figure)).collect()
             }
             LimitKind::Modules | LimitKind::Pools => self.named_parts(),
             LimitKind::Metric(_)
@@ -86,12 +83,16 @@ impl<'a> Gated<'a> {
         }
     }
 
-    fn stacks(&self, figures: impl Fn(&Row) -> Option<Sides<u64>>) -> Vec<LimitedPart<'a>> {
+    fn part(&self, key: String, figure: Sides<u64>) -> LimitedPart<'a> {
+        LimitedPart { key, figures: JudgedFigures::of_one(&self.growth.limit, figure), row: None }
+    }
+
+    fn stacks(&self) -> Vec<LimitedPart<'a>> {
         let scope = self.scope();
         let least = self.thresholds.min_delta;
         let rows = self.device.rows.iter().filter(|row| row.kind.is_memory() && scope(row));
-        let known = rows.filter_map(|row| Some((row, figures(row)?)));
-        known.map(|(row, figures)| LimitedPart { key: row.key.clone(), figures, row: Some(row), least }).collect()
+        let known = rows.filter_map(|row| Some((row, self.figures_of(row)?.beyond(0, least))));
+        known.map(|(row, figures)| LimitedPart { key: row.key.clone(), figures, row: Some(row) }).collect()
     }
 
     fn named_parts(&self) -> Vec<LimitedPart<'a>> {
@@ -100,7 +101,7 @@ impl<'a> Gated<'a> {
         let names: BTreeSet<&String> = held.before.keys().chain(held.after.keys()).collect();
         let names = names.into_iter().filter(|name| self.growth.target.selects(name));
         let figures = names.map(|name| (name, held.map(|held| held.get(name).copied().unwrap_or(0))));
-        figures.map(|(name, figures)| LimitedPart { key: name.clone(), figures, row: None, least: 0 }).collect()
+        figures.map(|(name, figure)| self.part(name.clone(), figure)).collect()
     }
 }
 
@@ -113,36 +114,14 @@ impl LimitedParts<'_> {
                 Some(row) => supposed.unknown(std::iter::once(&row.supposed))?,
                 None => of_device.clone(),
             };
-            let bytes = i128::from(unknown.bytes);
-            let changes = [-bytes, bytes].map(|error| part.figures.delta().saturating_add(error));
-            changes.into_iter().any(|change| part.exceeds(&self.gated, part.figures.before, change)).then_some(unknown)
+            // Memory of one code may be in several rows.
+            let [of_code, own] = [of_device.bytes, unknown.bytes].map(i128::from);
+            part.figures.exceed_within(|of| if of.of == FigureOf::Code { of_code } else { own }).then_some(unknown)
         })
     }
 
     /// Whether a part changed by more than the limit allows, in either direction.
     pub(super) fn differ_by_more_than_allowed(&self) -> bool {
-        self.parts.iter().any(|part| part.differs(&self.gated, part.figures) && !part.is_elsewhere(&self.gated))
-    }
-}
-
-impl LimitedPart<'_> {
-    /// Whether it is a stack that changed by slack, or at the peak and not as much, in this direction, in the most that it held.
-    fn is_elsewhere(&self, gated: &Gated<'_>) -> bool {
-        let highest = self.row.and_then(|row| row.highest.both()).filter(|_| has_rows_at_peak(gated.diff));
-        let is_moved = highest.is_some_and(|highest| {
-            highest.delta().signum() != self.figures.delta().signum() || !self.differs(gated, highest)
-        });
-        is_moved || self.row.is_some_and(Row::is_slack)
-    }
-
-    /// Whether figures of it differ by more than a limit allows, in either direction.
-    fn differs(&self, gated: &Gated<'_>, figures: Sides<u64>) -> bool {
-        let change = figures.delta();
-        self.exceeds(gated, figures.before, change) || self.exceeds(gated, figures.before, -change)
-    }
-
-    /// Whether a change of it exceeds a limit, and is large enough to be checked.
-    fn exceeds(&self, gated: &Gated<'_>, before: u64, change: i128) -> bool {
-        !gated.growth.limit.holds(before, change) && change.unsigned_abs() >= u128::from(self.least)
+        self.parts.iter().any(|part| part.figures.differ_by_more_than_allowed())
     }
 }
