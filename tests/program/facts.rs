@@ -412,8 +412,20 @@ fn accepted_growth_of_one_stack_leaves_others_to_be_decided() {
         assert_eq!(accepting("pattern = \"layer*\"", "20MiB", &supposing(6 * MIB, 500, 21 * MIB), limit), 0, "{limit}");
     }
     // The peak grew by 20 MiB, 15 MiB of which follow from supposed sizes.
-    for (bytes, code) in [("20MiB", 3), ("33MiB", 3), ("34MiB", 0)] {
-        assert_eq!(accepting("metric = \"peak\"", bytes, &after, "peak=1MiB"), code, "{bytes}");
+    for (limit, bytes, code) in
+        [("1MiB", "20MiB", 3), ("1MiB", "33MiB", 3), ("1MiB", "34MiB", 0), ("21MiB", "13MiB", 3), ("21MiB", "14MiB", 0)]
+    {
+        assert_eq!(accepting("metric = \"peak\"", bytes, &after, &format!("peak={limit}")), code, "{limit} {bytes}");
+    }
+    // One stack grew by 15 MiB, the other by 5 MiB, or by 20 MiB.
+    for (pattern, limit, bytes, code) in [
+        ("masked*", "16MiB", "3MiB", 3),
+        ("masked*", "16MiB", "4MiB", 0),
+        ("*", "10MiB", "14MiB", 3),
+        ("*", "10MiB", "15MiB", 0),
+    ] {
+        let subject = format!("pattern = \"{pattern}\"");
+        assert_eq!(accepting(&subject, bytes, &after, &format!("stack={limit}")), code, "{pattern} {limit} {bytes}");
     }
 }
 

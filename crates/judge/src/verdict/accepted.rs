@@ -73,8 +73,11 @@ pub struct Accepted {
     pub expires: Day,
 }
 
-/// How agreements cover the growth of stacks. All limits of one kind and level on a device share their bytes.
-pub(super) type StackCovers = HashMap<(Option<DeviceId>, LimitKind, Level), StackCover>;
+/// The limits that share the bytes of agreements: those of one kind and level on a device.
+pub(super) type CoverKey = (Option<DeviceId>, LimitKind, Level);
+
+/// How agreements cover the growth of stacks.
+pub(super) type StackCovers = HashMap<CoverKey, StackCover>;
 
 /// How agreements cover the growth of the stacks of a device beyond limits of one kind and level.
 #[derive(Debug, Default)]
@@ -83,9 +86,17 @@ pub(super) struct StackCover {
     rest: Cover,
     /// The bytes of each agreement that cover the growth of a stack, by its key.
     by_stack: HashMap<String, Vec<u64>>,
+    /// The bytes by which a stack may be beyond its limit, whatever other stacks of uncertain size hold.
+    available: HashMap<String, u64>,
 }
 
-/// A stack whose growth is covered. Several limits may be about it, and it is covered once.
+/// Stacks whose growth is covered, each once: several limits may be about it.
+#[derive(Default)]
+struct CoveredStacks<'r> {
+    all: Vec<CoveredStack<'r>>,
+    numbers: HashMap<&'r str, usize>,
+}
+
 struct CoveredStack<'r> {
     key: &'r str,
     /// The growth of all stacks that the same agreements are about.
@@ -93,15 +104,21 @@ struct CoveredStack<'r> {
     bytes: u64,
 }
 
-impl StackCover {
-    /// The bytes of each agreement that cover a stack.
-    fn own(&self, key: &str) -> &[u64] {
-        self.by_stack.get(key).map_or(&[], Vec::as_slice)
+impl<'r> CoveredStacks<'r> {
+    /// The stack of a row that these agreements are about.
+    fn of(&mut self, row: &'r Row, about: Vec<bool>, cover: &mut Cover) -> &mut CoveredStack<'r> {
+        let number = *self.numbers.entry(&row.key).or_insert(self.all.len());
+        if number == self.all.len() {
+            self.all.push(CoveredStack { key: &row.key, growth: cover.growth(about), bytes: 0 });
+        }
+        &mut self.all[number]
     }
+}
 
+impl StackCover {
     /// The bytes of each agreement for the growth of a stack: those that cover it; if they do not suffice, also those that are left.
     fn offers(&self, key: &str, about: &[bool], excess: u128) -> Vec<u64> {
-        let own = self.own(key);
+        let own = self.by_stack.get(key).map_or(&[][..], Vec::as_slice);
         if own.iter().copied().map(u128::from).sum::<u128>() >= excess {
             return own.to_vec();
         }
@@ -109,9 +126,9 @@ impl StackCover {
         own.zip(self.rest.left(about)).map(|(own, left)| own + left).collect()
     }
 
-    /// The bytes by which a stack may grow: those that cover its growth, and those that are left.
-    fn available(&self, key: &str, about: &[bool]) -> u128 {
-        self.own(key).iter().copied().chain(self.rest.left(about)).map(u128::from).sum()
+    /// The bytes by which a stack of uncertain size may be beyond its limit.
+    pub(super) fn available(&self, key: &str) -> u128 {
+        self.available.get(key).copied().unwrap_or(0).into()
     }
 }
 
@@ -138,36 +155,38 @@ impl<'a> Budget<'a> {
         Self { accepted, stacks: stacks.collect(), names, device, today }
     }
 
-    /// Covers the growth of stacks beyond their limits.
-    pub(super) fn cover_stacks<'r>(&self, checks: impl Iterator<Item = (&'r Row, Check)>) -> StackCover {
+    /// Covers the growth of stacks beyond their limits; then the most bytes by which each of those of uncertain size may be beyond it.
+    pub(super) fn cover_stacks<'r>(
+        &self,
+        mut exceeding: Vec<(&'r Row, Check)>,
+        uncertain: Vec<(&'r Row, Check, u64)>,
+    ) -> StackCover {
         let valid = self.accepted.iter().map(|accepted| if self.has_expired(accepted) { 0 } else { accepted.bytes });
-        let mut rest = Cover::new(valid);
-        let mut stacks: Vec<CoveredStack<'r>> = Vec::new();
-        let mut numbers: HashMap<&'r str, usize> = HashMap::new();
-        let mut checks: Vec<_> = checks.collect();
+        let mut cover = Cover::new(valid);
+        let mut stacks = CoveredStacks::default();
         // What grew for certain fails a limit, what may have grown does not.
-        checks.sort_by_key(|(_, check)| check.outcome == Outcome::Inconclusive);
-        for (row, check) in checks {
-            let Some(excess) = excess_of_stack(&check, row).and_then(|excess| u64::try_from(excess).ok()) else {
-                continue;
-            };
-            let number = *numbers.entry(&row.key).or_insert(stacks.len());
-            if number == stacks.len() {
-                stacks.push(CoveredStack { key: &row.key, growth: rest.growth(self.about(&check, row)), bytes: 0 });
-            }
-            let CoveredStack { growth, bytes, .. } = &mut stacks[number];
-            *bytes += rest.cover_all(*growth, excess.saturating_sub(*bytes));
+        exceeding.sort_by_key(|(_, check)| check.outcome == Outcome::Inconclusive);
+        for (row, check) in exceeding {
+            let excess = excess_of_stack(&check, row).and_then(|excess| u64::try_from(excess).ok());
+            let stack = stacks.of(row, self.about(&check, row), &mut cover);
+            stack.bytes += cover.cover_all(stack.growth, excess.unwrap_or(0).saturating_sub(stack.bytes));
         }
-        let by_stack =
-            stacks.iter().map(|stack| (stack.key.to_owned(), rest.take(stack.growth, stack.bytes))).collect();
-        StackCover { rest, by_stack }
+        let mut rest = cover.clone();
+        let by_stack = stacks.all.iter().map(|stack| (stack.key.to_owned(), rest.take(stack.growth, stack.bytes)));
+        let by_stack = by_stack.collect();
+        for (row, check, most) in uncertain {
+            let stack = stacks.of(row, self.about(&check, row), &mut cover);
+            stack.bytes += cover.cover(stack.growth, most.saturating_sub(stack.bytes));
+        }
+        let available = stacks.all.iter().map(|stack| (stack.key.to_owned(), stack.bytes)).collect();
+        StackCover { rest, by_stack, available }
     }
 
     /// Accepts the growth of a stack if it is covered.
     pub(super) fn accept_stack(&self, check: &mut Check, row: &Row, covered: &StackCover) {
         let Some(excess) = excess_of_stack(check, row) else { return };
         let about = self.about(check, row);
-        check.limit.accepted = covered.available(&row.key, &about);
+        check.limit.accepted = covered.available(&row.key);
         let offers = covered.offers(&row.key, &about, excess);
         let offers = offers.into_iter().zip(&about).zip(self.accepted).map(|((offer, is_about), accepted)| {
             if *is_about && self.has_expired(accepted) { accepted.bytes } else { offer }
@@ -177,7 +196,7 @@ impl<'a> Budget<'a> {
 
     /// Whether each agreement is about a stack, or about the edit that its growth leads to.
     fn about(&self, check: &Check, row: &Row) -> Vec<bool> {
-        let edit = row.edit.filter(|_| !check.is_improvement()).and_then(|edit| self.device.edit(edit));
+        let edit = row.edit.filter(|_| !check.limits_improvement()).and_then(|edit| self.device.edit(edit));
         let agreements = self.accepted.iter().zip(&self.stacks);
         agreements.map(|(accepted, stacks)| self.covers(stacks, row) || is_through(accepted, edit)).collect()
     }
@@ -192,7 +211,9 @@ impl<'a> Budget<'a> {
     }
 
     fn offers_for(&self, check: &Check, name: &str) -> Vec<u64> {
-        let edit = check.accepted_edit(self.device).and_then(|edit| self.device.edit(edit));
+        let has_edits = self.accepted.iter().any(|accepted| accepted.through.is_some());
+        let edit = if has_edits { check.accepted_edit(self.device) } else { None };
+        let edit = edit.and_then(|edit| self.device.edit(edit));
         let offers = self.accepted.iter().map(|accepted| {
             let is_named = accepted.subjects.iter().any(|subject| {
                 subject.of_host == check.of.of_host && subject.kind == check.kind() && subject.selects(name)
@@ -206,7 +227,7 @@ impl<'a> Budget<'a> {
     pub(super) fn accept_metric(&self, check: &mut Check, metric: Metric, rows_at_peak: bool) {
         let mut offers = self.offers_for(check, metric.name());
         let is_compared = rows_at_peak && !check.figures.is_elsewhere;
-        let is_by_stacks = metric == Metric::Peak && is_compared && !check.is_improvement();
+        let is_by_stacks = metric == Metric::Peak && is_compared && !check.limits_improvement();
         if is_by_stacks {
             self.offer_for_stacks(&mut offers);
         }
@@ -242,7 +263,8 @@ impl<'a> Budget<'a> {
         stacks.iter().any(|selector| self.names.is_selected(row, selector))
     }
 
-    /// Lets a check pass if what is offered makes up for its excess, and states that as its reason.
+    /// Lets a check pass if what is offered makes up for its excess, and states that as its reason. One that passes notes what is
+    /// offered, for doubts.
     fn accept(&self, check: &mut Check, offers: &[u64]) {
         if let Some(excess) = excess(check) {
             let valid = self.accepted.iter().zip(offers).filter(|(accepted, _)| !self.has_expired(accepted));
@@ -282,7 +304,7 @@ impl<'a> Budget<'a> {
 
 /// The bytes by which a check goes beyond its limit, where both are known.
 fn excess(check: &Check) -> Option<u128> {
-    Some(check.figures.delta?.unsigned_abs().saturating_sub(check.limit.allowed?))
+    Some(u128::try_from(check.measured()?).unwrap_or(0).saturating_sub(check.limit.allowed?))
 }
 
 /// The same for a stack. Growth that is not known is at most what the stack holds now.

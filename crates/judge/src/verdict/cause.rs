@@ -205,7 +205,7 @@ impl Check {
 
     /// The edit that an agreement to its growth names.
     pub fn accepted_edit(&self, device: &DeviceDiff) -> Option<usize> {
-        if self.is_improvement() {
+        if self.limits_improvement() {
             return None;
         }
         edit(self, device).or_else(|| Some(cause(self, device)?.leading()?.edit))

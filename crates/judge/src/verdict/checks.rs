@@ -193,7 +193,12 @@ impl Check {
 
     /// Whether it exceeds a limit on both sides by shrinkage, or a capacity by growth.
     pub fn is_improvement(&self) -> bool {
-        self.limit.is_two_sided && self.outcome == Outcome::Exceeded && self.worsened() < Some(0)
+        self.outcome == Outcome::Exceeded && self.limits_improvement()
+    }
+
+    /// Whether its limit on both sides is about how far its figure became better.
+    pub(super) fn limits_improvement(&self) -> bool {
+        self.limit.is_two_sided && self.worsened().is_some_and(|bytes| bytes < 0)
     }
 
     /// By how much its figure became worse, negative where it became better: a capacity by shrinking, others by growth.
@@ -223,6 +228,11 @@ impl Check {
     fn most(&self) -> Option<i128> {
         let most = self.limit.allowed?.saturating_add(self.limit.accepted);
         Some(i128::try_from(most).unwrap_or(i128::MAX))
+    }
+
+    /// The bytes by which it is beyond them, negative where it is not.
+    pub(super) fn distance(&self) -> Option<i128> {
+        Some(self.measured()?.saturating_sub(self.most()?))
     }
 
     /// Whether a change that is known only to within an error is on both sides of the limit.

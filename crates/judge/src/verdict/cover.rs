@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 /// Growth that agreements cover, each up to its bytes.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Cover {
     /// The bytes that each agreement has left.
     left: Vec<u64>,
@@ -13,7 +13,7 @@ pub(super) struct Cover {
 }
 
 /// Growth of all things that the same agreements are about.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct CoveredGrowth {
     /// Whether each agreement is about it.
     about: Vec<bool>,

@@ -6,7 +6,7 @@ use ptmem_compare::budget::{Overhead, outside};
 use ptmem_compare::diff::{DeviceDiff, Diff, Row, RowKind, Sides};
 use ptmem_trace::profile::{Bucket, DeviceProfile, Metric, Moment};
 
-use super::accepted::Budget;
+use super::accepted::{Budget, CoverKey};
 use super::history::no_history;
 use super::judge::Judge;
 use super::row_names::RowNames;
@@ -71,6 +71,11 @@ impl<'a> Gated<'a> {
         self.of_kind().filter_map(|other| other.growth.target.pattern.as_ref())
     }
 
+    /// The key by which agreements about stacks cover them.
+    pub(super) fn cover_key(&self) -> CoverKey {
+        (self.device.id(), self.growth.target.kind, self.growth.level)
+    }
+
     pub(super) fn budget(&self) -> Budget<'a> {
         let names = RowNames::of(self.growth.target.kind, self.diff);
         Budget::new(&self.thresholds.accepted, self.device, names, self.thresholds.today)
@@ -86,9 +91,7 @@ impl<'a> Gated<'a> {
 
     /// Accepts the growth of a figure beyond its limit as far as it was agreed to.
     pub(super) fn accept(&self, check: &mut Check, metric: Metric) {
-        if check.outcome == Outcome::Exceeded {
-            self.budget().accept_metric(check, metric, has_rows_at_peak(self.diff));
-        }
+        self.budget().accept_metric(check, metric, has_rows_at_peak(self.diff));
     }
 
     /// The check that represents all others if the recordings cannot show the limited figure, or no longer fail.

@@ -86,11 +86,12 @@ impl JudgedFigures {
     }
 
     /// The same beyond accepted bytes too, and for changes of at least so many bytes.
-    pub(super) fn beyond(mut self, accepted: u128, least: u64) -> Self {
-        let limited = &mut self.all[0];
+    pub(super) fn beyond(&self, accepted: u128, least: u64) -> Self {
+        let mut beyond = self.clone();
+        let limited = &mut beyond.all[0];
         limited.most = limited.most.saturating_add(i128::try_from(accepted).unwrap_or(i128::MAX));
         limited.most = limited.most.max(i128::from(least) - 1);
-        self
+        beyond
     }
 
     /// Whether the sizes of blocks are not certain.
@@ -122,6 +123,19 @@ impl JudgedFigures {
     /// Whether it exceeds the limit if each figure is off by an error.
     pub(super) fn exceed_within(&self, error: impl Fn(&JudgedFigure) -> i128) -> bool {
         self.signs().iter().any(|sign| self.all.iter().all(|figure| figure.is_beyond(*sign, error(figure))))
+    }
+
+    /// The most bytes by which what the limit names may be beyond it, if each figure is off by its error, or by bytes that are not
+    /// known; 0 if the part stays within the limit.
+    pub(super) fn most_excess(&self, unknown: i128, least: u64) -> i128 {
+        let JudgedFigure { delta, most, error, .. } = self.all[0];
+        let change = if self.is_two_sided { delta.saturating_abs() } else { delta };
+        // Memory of one code may be in several rows.
+        let is_possible = self.beyond(0, least).exceed_within(|figure| match figure.of {
+            FigureOf::Code => i128::MAX,
+            FigureOf::Limited | FigureOf::Highest | FigureOf::Requested => figure.error.max(unknown),
+        });
+        if is_possible { change.saturating_add(error.max(unknown)).saturating_sub(most) } else { 0 }
     }
 
     /// The first figure whose error decides whether the part exceeds the limit.

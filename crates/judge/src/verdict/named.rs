@@ -7,10 +7,21 @@ use ptmem_trace::profile::{DeviceProfile, Profile};
 use ptmem_trace::stack::GroupBy;
 use ptmem_trace::tags::{HOW_TO_RECORD, SEVERAL_MODULES};
 
+use super::accepted::Budget;
 use super::growth::Gated;
 use super::judge::Judge;
 use super::limited::Limited;
 use super::{Check, GrowthLimit, LimitKind, Maximum, Thresholds};
+
+impl Gated<'_> {
+    /// The check of what has a name, with what is accepted of it.
+    pub(super) fn compare_named(&self, name: &str, held: Sides<u64>, budget: &Budget<'_>) -> Check {
+        let mut check = self.check().named(name);
+        check.compare(held.map(|bytes| Some(*bytes)), &self.growth.limit);
+        budget.accept_named(&mut check, name);
+        check
+    }
+}
 
 impl Judge {
     /// A check for each name that exceeds the limit, or one that passes. What only one side has was, or is, nothing.
@@ -25,14 +36,12 @@ impl Judge {
             return self.cannot_tell(gated.check(), format!("the {side} has no modules: {HOW_TO_RECORD}"));
         }
         let checked = self.checks.len();
+        let budget = gated.budget();
         let names: BTreeSet<&String> = held.before.keys().chain(held.after.keys()).collect();
         for name in names.into_iter().filter(|name| gated.growth.target.selects(name)) {
             let held = held.map(|held| held.get(name).copied().unwrap_or(0));
             if !gated.growth.limit.holds(held.before, held.delta()) {
-                let mut check = gated.check().named(name);
-                check.compare(held.map(|bytes| Some(*bytes)), &gated.growth.limit);
-                gated.budget().accept_named(&mut check, name);
-                self.add(check);
+                self.add(gated.compare_named(name, held, &budget));
             }
         }
         self.or_pass(checked, gated.check(), None);

@@ -19,11 +19,13 @@ pub(super) struct LimitedParts<'a> {
 
 /// A stack, phase or other part.
 struct LimitedPart<'a> {
-    /// The key or the name by which a check of its own is about it.
-    key: String,
+    /// A check of it alone, with what is accepted of it.
+    check: Check,
     figures: JudgedFigures,
     /// Its row, where it is a stack.
     row: Option<&'a Row>,
+    /// The least change that is checked.
+    least: u64,
 }
 
 /// The parts that a check passes for, on each of its devices: those that none of all checks is about alone. `None` for other
@@ -41,7 +43,7 @@ pub(super) fn of_many<'a>(
         let gated = Gated { diff, device, sides: diff.sides_of(device).both()?, growth, thresholds };
         let others = all.iter().filter(|other| growth.makes(other) && other.device == device.id());
         let own: HashSet<&str> = others.filter_map(|other| other.row.as_ref()).map(CheckedRow::identity).collect();
-        let parts = gated.parts().into_iter().filter(|part| !own.contains(&*part.key)).collect();
+        let parts = gated.parts().into_iter().filter(|part| !own.contains(part.identity())).collect();
         Some(LimitedParts { gated, parts })
     });
     Some(parts.collect())
@@ -66,8 +68,9 @@ impl<'a> Gated<'a> {
         match self.growth.target.kind {
             LimitKind::Stacks | LimitKind::StackHighest => self.stacks(),
             LimitKind::Phases | LimitKind::ReservedInPhases => {
-                let known = self.phase_rows().filter_map(|row| Some((row.key(), self.figure(row).both()?)));
-                known.map(|(key, figure)| self.part(key, figure)).collect()
+                let budget = self.budget();
+                let known = self.phase_rows().filter_map(|row| Some((row, self.figure(row).both()?)));
+                known.map(|(row, figure)| self.part(self.compare_phase(row, &budget), figure)).collect()
             }
             LimitKind::Modules | LimitKind::Pools => self.named_parts(),
             LimitKind::Metric(_)
@@ -83,25 +86,38 @@ impl<'a> Gated<'a> {
         }
     }
 
-    fn part(&self, key: String, figure: Sides<u64>) -> LimitedPart<'a> {
-        LimitedPart { key, figures: JudgedFigures::of_one(&self.growth.limit, figure), row: None }
+    fn part(&self, check: Check, figure: Sides<u64>) -> LimitedPart<'a> {
+        LimitedPart { check, figures: JudgedFigures::of_one(&self.growth.limit, figure), row: None, least: 0 }
     }
 
     fn stacks(&self) -> Vec<LimitedPart<'a>> {
         let scope = self.scope();
         let least = self.thresholds.min_delta;
-        let rows = self.device.rows.iter().filter(|row| row.kind.is_memory() && scope(row));
-        let known = rows.filter_map(|row| Some((row, self.figures_of(row)?.beyond(0, least))));
-        known.map(|(row, figures)| LimitedPart { key: row.key.clone(), figures, row: Some(row) }).collect()
+        let covered = self.cover(&self.budget());
+        let mut parts = Vec::new();
+        for row in self.device.rows.iter().filter(|row| row.kind.is_memory() && scope(row)) {
+            let Some(figures) = self.figures_of(row) else { continue };
+            let mut check = self.compare_row(row);
+            check.limit.accepted = covered.available(&row.key);
+            parts.push(LimitedPart { check, figures, row: Some(row), least });
+        }
+        parts
     }
 
     fn named_parts(&self) -> Vec<LimitedPart<'a>> {
         let kind = self.growth.target.kind;
+        let budget = self.budget();
         let held = Sides::BOTH.map(|&side| held(kind, self.diff.profiles.of(side), self.sides.of(side)));
         let names: BTreeSet<&String> = held.before.keys().chain(held.after.keys()).collect();
         let names = names.into_iter().filter(|name| self.growth.target.selects(name));
         let figures = names.map(|name| (name, held.map(|held| held.get(name).copied().unwrap_or(0))));
-        figures.map(|(name, figure)| self.part(name.clone(), figure)).collect()
+        figures.map(|(name, figure)| self.part(self.compare_named(name, figure, &budget), figure)).collect()
+    }
+}
+
+impl LimitedPart<'_> {
+    fn identity(&self) -> &str {
+        self.check.row.as_ref().map_or("", CheckedRow::identity)
     }
 }
 
@@ -116,12 +132,13 @@ impl LimitedParts<'_> {
             };
             // Memory of one code may be in several rows.
             let [of_code, own] = [of_device.bytes, unknown.bytes].map(i128::from);
-            part.figures.exceed_within(|of| if of.of == FigureOf::Code { of_code } else { own }).then_some(unknown)
+            let figures = part.figures.beyond(part.check.limit.accepted, part.least);
+            figures.exceed_within(|of| if of.of == FigureOf::Code { of_code } else { own }).then_some(unknown)
         })
     }
 
     /// Whether a part changed by more than the limit allows, in either direction.
     pub(super) fn differ_by_more_than_allowed(&self) -> bool {
-        self.parts.iter().any(|part| part.figures.differ_by_more_than_allowed())
+        self.parts.iter().any(|part| part.figures.beyond(0, part.least).differ_by_more_than_allowed())
     }
 }

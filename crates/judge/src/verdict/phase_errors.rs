@@ -7,8 +7,9 @@ use ptmem_trace::phase::PhaseSource;
 use ptmem_trace::profile::{DeviceProfile, ErrorBound, Metric, Profile};
 use ptmem_trace::trace::Window;
 
-use super::LimitKind;
+use super::accepted::Budget;
 use super::growth::Gated;
+use super::{Check, LimitKind};
 
 /// An occurrence of a phase, by its number.
 type OccurrenceKey<'a> = (PhaseSource, &'a str, Option<u32>);
@@ -24,7 +25,7 @@ pub(super) struct PhaseErrors<'a> {
 }
 
 impl<'a> PhaseErrors<'a> {
-    pub(super) fn of(gated: &Gated<'a>) -> Self {
+    pub(super) fn of(gated: &Gated<'a>, budget: &Budget<'_>) -> Self {
         if gated.growth.target.kind == LimitKind::ReservedInPhases {
             let of_all = gated.errors(Metric::Reserved, |device| device.figures.reserved.max_error());
             return Self { of_all, are_of_segments: true, shared: HashSet::new() };
@@ -34,7 +35,7 @@ impl<'a> PhaseErrors<'a> {
         let is_explained = unexplained.before == Some(0) && unexplained.after == Some(0);
         let are_alike = !is_explained && hold_the_same(gated);
         let of_all = if are_alike { Sides { before: Some(0), after: Some(0) } } else { unexplained };
-        Self { of_all, are_of_segments: false, shared: shared(gated) }
+        Self { of_all, are_of_segments: false, shared: shared(gated, budget) }
     }
 
     /// Those of a phase.
@@ -44,10 +45,10 @@ impl<'a> PhaseErrors<'a> {
         self.of_all.zip(own).map(|(all, own)| all.map(|all| all.max(*own)))
     }
 
-    /// The bytes by which a phase may be beyond its limit.
-    pub(super) fn possible_excess(&self, gated: &Gated<'_>, row: &PhaseRow) -> Option<i128> {
+    /// The bytes by which a phase may be beyond its limit, and beyond what is accepted.
+    pub(super) fn possible_excess(&self, check: &Check, row: &PhaseRow) -> Option<i128> {
         let errors = self.of_phase(row).both()?;
-        gated.excess(row)?.checked_add(i128::from(errors.before) + i128::from(errors.after))
+        check.distance()?.checked_add(i128::from(errors.before) + i128::from(errors.after))
     }
 }
 
@@ -69,8 +70,8 @@ fn hold_the_same(gated: &Gated<'_>) -> bool {
 }
 
 /// The phases whose equal errors could decide the limit, and that the same blocks make inexact on both sides.
-fn shared<'a>(gated: &Gated<'a>) -> HashSet<OccurrenceKey<'a>> {
-    let rows: Vec<&PhaseRow> = gated.phase_rows().filter(|row| could_decide(gated, row)).collect();
+fn shared<'a>(gated: &Gated<'a>, budget: &Budget<'_>) -> HashSet<OccurrenceKey<'a>> {
+    let rows: Vec<&PhaseRow> = gated.phase_rows().filter(|row| could_decide(gated, row, budget)).collect();
     if rows.is_empty() {
         return HashSet::new();
     }
@@ -88,9 +89,8 @@ fn shared<'a>(gated: &Gated<'a>) -> HashSet<OccurrenceKey<'a>> {
 }
 
 /// Whether equal errors of a phase reach across its limit.
-fn could_decide(gated: &Gated<'_>, row: &PhaseRow) -> bool {
+fn could_decide(gated: &Gated<'_>, row: &PhaseRow, budget: &Budget<'_>) -> bool {
     let Sides { before, after } = row.errors;
     let error = i128::from(before) + i128::from(after);
-    let excess = gated.excess(row).filter(|_| before == after && before > 0);
-    excess.is_some_and(|excess| excess - error <= 0 && excess + error > 0)
+    before == after && error > 0 && gated.compare_phase(row, budget).crosses_within(error)
 }

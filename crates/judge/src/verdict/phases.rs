@@ -11,6 +11,7 @@ use ptmem_trace::phase::PhaseSource;
 use ptmem_trace::profile::MOST_PHASES;
 use ptmem_trace::stack::Pass;
 
+use super::accepted::Budget;
 use super::growth::{Gated, RAN_OUT};
 use super::judge::Judge;
 use super::phase_errors::PhaseErrors;
@@ -125,6 +126,14 @@ impl<'a> Gated<'a> {
         Check { row: Some(row), ..self.check() }
     }
 
+    /// The same with its figures, and with what is accepted of them.
+    pub(super) fn compare_phase(&self, row: &PhaseRow, budget: &Budget<'_>) -> Check {
+        let mut check = self.check_of_phase(row);
+        check.compare(self.figure(row), &self.growth.limit);
+        budget.accept_named(&mut check, &row.name);
+        check
+    }
+
     /// Remarks on a phase of which an occurrence exceeds the limit.
     fn remarks(&self, occurrences: &[&PhaseRow], row: &PhaseRow) -> Vec<String> {
         let mut remarks = Vec::new();
@@ -180,9 +189,10 @@ impl Judge {
             return self.cannot_tell(gated.check(), reason);
         }
         let checked = self.checks.len();
-        let errors = PhaseErrors::of(gated);
-        // The check of the phase that stays nearest to its limit, or may be furthest beyond it.
-        let mut nearest: Option<(Option<i128>, &PhaseRow)> = None;
+        let budget = gated.budget();
+        let errors = PhaseErrors::of(gated, &budget);
+        // The phase that stays nearest to its limit, or may be furthest beyond it.
+        let mut nearest: Option<(Option<i128>, Check, &PhaseRow)> = None;
         let mut missing = Vec::new();
         for occurrences in gated.phases().into_values() {
             if let Some(hidden) = occurrences.iter().find(|row| gated.is_hidden(row)) {
@@ -192,8 +202,7 @@ impl Judge {
             // Take the first of equal ones.
             let worst = known.clone().rev().max_by_key(|row| gated.excess(row));
             let Some(&row) = worst else { continue };
-            let mut check = gated.check_of_phase(row);
-            check.compare(gated.figure(row), &gated.growth.limit);
+            let check = gated.compare_phase(row, &budget);
             match gated.excess(row) {
                 None if gated.growth.target.pattern.is_some() => {
                     self.cannot_tell(check.named(&*row.name), gated.why_unknown(row));
@@ -201,17 +210,15 @@ impl Judge {
                 None => missing.push(row),
                 Some(1..) => self.exceeding_phase(check, &occurrences, row, gated, &errors),
                 Some(_) => {
-                    let possible = known.map(|row| (errors.possible_excess(gated, row), *row));
-                    let next = possible.rev().max_by_key(|(excess, _)| *excess);
-                    nearest = nearest.into_iter().chain(next).rev().max_by_key(|(excess, _)| *excess);
+                    let all = known.map(|row| (*row, gated.compare_phase(row, &budget)));
+                    let possible = all.map(|(row, check)| (errors.possible_excess(&check, row), check, row));
+                    nearest = nearest.into_iter().chain(possible).rev().max_by_key(|(excess, ..)| *excess);
                 }
             }
         }
         self.phases_not_compared(gated, &missing);
         // Where no growth exceeds the limit that was not accepted, the phase that comes nearest to it may be too near.
-        if let Some((_, row)) = nearest.filter(|_| self.passes_since(checked)) {
-            let mut check = gated.check_of_phase(row);
-            check.compare(gated.figure(row), &gated.growth.limit);
+        if let Some((_, mut check, row)) = nearest.filter(|_| self.passes_since(checked)) {
             self.doubt(&mut check, errors.of_phase(row));
             let Check { outcome, reason, .. } = check;
             let reason = reason.or_else(|| gated.growth_inside());
@@ -250,7 +257,6 @@ impl Judge {
         gated: &Gated<'_>,
         errors: &PhaseErrors<'_>,
     ) {
-        gated.budget().accept_named(&mut check, &row.name);
         let remarks = if check.reason.is_none() { gated.remarks(occurrences, row) } else { Vec::new() };
         self.doubt(&mut check, errors.of_phase(row));
         let reasons: Vec<String> = check.reason.take().into_iter().chain(remarks).collect();

@@ -1,10 +1,13 @@
 //! Limits on the growth of stacks: of what they hold at the peak, and of the most that they held at any moment.
 
+use std::iter;
+
 use ptmem_base::pattern::Selector;
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{Diff, Row, RowKind};
-use ptmem_trace::profile::Bucket;
+use ptmem_trace::profile::{Bucket, SupposedSizes};
 
+use super::accepted::{Budget, StackCover};
 use super::growth::{Gated, HOW_TO_NAME, labels};
 use super::judge::Judge;
 use super::judged_figures::{FigureOf, JudgedFigures};
@@ -90,9 +93,39 @@ impl<'a> Gated<'a> {
         Some(format!("{differ}; {} cannot be compared", self.growth.target.name()))
     }
 
-    fn check_named(&self, row: &Row) -> Check {
-        let row = CheckedRow { label: row.label.clone(), more: row.lines.more, key: Some(row.key.clone()) };
-        Check { row: Some(row), ..self.check() }
+    /// The check of a row by the figure that the limit names.
+    pub(super) fn compare_row(&self, row: &Row) -> Check {
+        let named = CheckedRow { label: row.label.clone(), more: row.lines.more, key: Some(row.key.clone()) };
+        let mut check = Check { row: Some(named), ..self.check() };
+        let is_of_highest = self.growth.target.kind == LimitKind::StackHighest;
+        let change = if is_of_highest { row.highest } else { row.held.map(|held| Some(held.bytes)) };
+        check.compare(change, &self.growth.limit);
+        check
+    }
+
+    /// How agreements cover the rows that exceed limits of its kind and level, or may do so.
+    pub(super) fn cover(&self, budget: &Budget<'_>) -> StackCover {
+        if self.thresholds.accepted.is_empty() {
+            return StackCover::default();
+        }
+        let exceeding = self.of_kind().flat_map(|gated| gated.exceeding().checks);
+        budget.cover_stacks(exceeding.collect(), self.of_kind().flat_map(|gated| gated.uncertain()).collect())
+    }
+
+    /// The rows whose sizes are not certain, or were supposed, if they may exceed the limit, with the most bytes by which.
+    fn uncertain(&self) -> Vec<(&'a Row, Check, u64)> {
+        let scope = self.scope();
+        let supposed = SupposedSizes::of(&self.diff.profiles);
+        let mut uncertain = Vec::new();
+        for row in self.device.rows.iter().filter(|row| row.kind.is_memory()) {
+            let unknown = supposed.unknown(iter::once(&row.supposed)).map_or(0, |unknown| unknown.bytes);
+            let figures = self.figures_of(row).filter(|figures| unknown > 0 || figures.are_inexact());
+            let most = figures.map_or(0, |figures| figures.most_excess(unknown.into(), self.thresholds.min_delta));
+            if most > 0 && scope(row) {
+                uncertain.push((row, self.compare_row(row), u64::try_from(most).unwrap_or(u64::MAX)));
+            }
+        }
+        uncertain
     }
 
     /// The check of a row that exceeds the limit, or may do so; `None` where it does not, also as the program asks for no more, or
@@ -102,13 +135,8 @@ impl<'a> Gated<'a> {
         if figures.as_ref().is_some_and(|figures| figures.kept_by().is_some()) {
             return None;
         }
-        let is_of_highest = self.growth.target.kind == LimitKind::StackHighest;
-        let mut check = self.check_named(row);
-        check.compare(
-            if is_of_highest { row.highest } else { row.held.map(|held| Some(held.bytes)) },
-            &self.growth.limit,
-        );
-        if row.is_older_than_recording() && !is_of_highest {
+        let mut check = self.compare_row(row);
+        if row.is_older_than_recording() && check.kind() == LimitKind::Stacks {
             check.reason = Some(HOW_TO_NAME.to_owned());
         }
         let unknown = figures.is_none().then(|| NO_HIGHEST.to_owned()).or_else(|| self.named_otherwise(row));
@@ -170,34 +198,28 @@ impl Judge {
         }
         let checked = self.checks.len();
         let ExceedingRows { mut checks, unchecked: found } = gated.exceeding();
-        if !gated.thresholds.accepted.is_empty() {
-            let budget = gated.budget();
-            let key = (gated.device.id(), gated.growth.target.kind, gated.growth.level);
-            let of_kind = gated.of_kind().flat_map(|gated| gated.exceeding().checks);
-            let covered = self.covers.entry(key).or_insert_with(|| budget.cover_stacks(of_kind));
-            checks.iter_mut().for_each(|(row, check)| budget.accept_stack(check, row, covered));
-        }
+        let budget = gated.budget();
+        let covered = self.covers.entry(gated.cover_key()).or_insert_with(|| gated.cover(&budget));
+        checks.iter_mut().for_each(|(row, check)| budget.accept_stack(check, row, covered));
         checks.into_iter().for_each(|(_, check)| self.add(check));
         let others = found.others || self.checks.len() > checked;
         let unchecked = UncheckedRows { others, small: found.small, ..gated.unchecked_rows() };
         self.or_pass(checked, gated.passed(unchecked), None);
-        self.doubt_rows(gated, checked);
+        self.doubt_rows(gated);
     }
 
-    /// Warns of the row whose change is known least, where it could be on the other side of the limit. The first of its checks is
-    /// at `checked`.
-    fn doubt_rows(&mut self, gated: &Gated<'_>, checked: usize) {
+    /// Warns of the row whose change is known least, where it could be on the other side of the limit.
+    fn doubt_rows(&mut self, gated: &Gated<'_>) {
         let scope = gated.scope();
+        let covered = self.covers.get(&gated.cover_key());
         let mut doubtful: Vec<(i128, Check)> = Vec::new();
         for row in gated.device.rows.iter().filter(|row| row.kind.is_memory()) {
             let Some(figures) = gated.figures_of(row).filter(JudgedFigures::are_inexact) else { continue };
             if !scope(row) {
                 continue;
             }
-            let mut check = gated.check_named(row);
-            if let Some(own) = self.checks[checked..].iter().find(|own| own.key() == Some(&*row.key)) {
-                check.limit.accepted = own.limit.accepted;
-            }
+            let mut check = gated.compare_row(row);
+            check.limit.accepted = covered.map_or(0, |covered| covered.available(&row.key));
             let figures = figures.beyond(check.limit.accepted, gated.thresholds.min_delta);
             let Some(figure) = figures.in_doubt() else { continue };
             if figure.of == FigureOf::Highest {

@@ -41,8 +41,8 @@ impl Gated<'_> {
         figures.delta() > 0 && !self.growth.limit.holds(figures.before, figures.delta())
     }
 
-    /// The check of a figure without workspaces that exceeds the limit.
-    fn exceeding_beside_workspaces(&self, metric: Metric, beside: Sides<WithoutWorkspaces>) -> Check {
+    /// The check of a figure without workspaces.
+    fn check_beside_workspaces(&self, metric: Metric, beside: Sides<WithoutWorkspaces>) -> Check {
         let figures = beside.map(|beside| figure(beside.own, metric));
         // An agreement covers what these figures gained, not the whole.
         let mut check = self.check();
@@ -55,6 +55,7 @@ impl Gated<'_> {
         // Where the before has its own elsewhere, stacks explain more than this growth, as they do for the whole peak.
         check.figures.is_elsewhere = metric == Metric::Peak && beside.after.own.at != beside.after.own.peak;
         check.figures.words = Some(format!("{} ({workspaces}) grew {grown}{percent}", name(metric)));
+        self.accept(&mut check, metric);
         check
     }
 }
@@ -100,8 +101,7 @@ impl Judge {
             check.reason.get_or_insert_with(|| message.clone());
             self.diagnostics.push(Diagnostic::new(Code::WithinError, check.device, message));
         }
-        let mut own = gated.check();
-        own.compare(beside.map(|beside| Some(figure(beside.own, metric))), &gated.growth.limit);
+        let own = gated.check_beside_workspaces(metric, beside);
         let Sides { before, after } = errors(metric, beside);
         let error = i128::from(before) + i128::from(after);
         if own.outcome == Outcome::Pass && own.crosses_within(error) {
@@ -123,9 +123,8 @@ impl Judge {
         beside: Sides<WithoutWorkspaces>,
     ) -> Option<Check> {
         let grew = gated.grew_too_much(beside.map(|beside| figure(beside.own, metric)));
-        let mut check = grew.then(|| gated.exceeding_beside_workspaces(metric, beside))?;
+        let mut check = grew.then(|| gated.check_beside_workspaces(metric, beside))?;
         let errors = errors(metric, beside).map(|error| Some(*error));
-        gated.accept(&mut check, metric);
         self.doubt_by_name(&mut check, &name(metric), errors);
         Some(check)
     }
