@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::support::fixtures;
-use crate::support::history::{A, MIB, event, file, frame, segment};
+use crate::support::history::{A, MIB, event, file, frame, free, segment};
 use crate::support::pickle::Value;
 use crate::support::tool::{proposed, ptmem, text};
 
@@ -172,6 +172,27 @@ accepted  stack known (train.py:7) grew 5.00 MiB (+50.0 %), allowed 0 B (5.00 Mi
 accepted  stack new (train.py:7) grew 20.00 MiB, allowed 0 B (20.00 MiB accepted until 9999-12-31: all)
 accepted  stack known (train.py:7) grew 5.00 MiB (+50.0 %), allowed 0 B (5.00 MiB accepted until 9999-12-31: all)
 "#]]);
+}
+
+/// A stack that the before may have under another name held 20 MiB, and 4 MiB of it at the peak.
+#[test]
+fn a_highest_that_is_not_known_to_have_grown_is_covered_in_full() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("before.pkl"), recorded(&[("rest", 100)], &[])).unwrap();
+    let [new, rest] = ["new", "rest"].map(|of| vec![frame("at::empty", "??", 0), frame(of, "/repo/train.py", 7)]);
+    let mut events =
+        vec![event("segment_alloc", A, 200 * MIB), event("alloc", A, 20 * MIB).with("frames", new.clone())];
+    events.extend(free(A, 20 * MIB));
+    events.push(event("alloc", A, 4 * MIB).with("frames", new));
+    events.push(event("alloc", A + 4 * MIB, 100 * MIB).with("frames", rest));
+    let blocks = segment(A, &[(4 * MIB, true), (100 * MIB, true), (96 * MIB, false)]);
+    fs::write(folder.path().join("after.pkl"), file(vec![blocks], events)).unwrap();
+    for (bytes, code) in [("19MiB", Some(3)), ("20MiB", Some(0))] {
+        let config = format!("max-growth.stack-highest = \"0\"\n{}", entry_for("\"new*\"", bytes, "all"));
+        fs::write(folder.path().join("ptmem.toml"), config).unwrap();
+        let output = ptmem(folder.path(), &["diff", "before.pkl", "after.pkl"]);
+        assert_eq!(output.status.code(), code, "{bytes}: {}", text(&output.stdout));
+    }
 }
 
 /// Several limits are on stacks that one entry is about.

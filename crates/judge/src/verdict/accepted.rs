@@ -167,7 +167,7 @@ impl<'a> Budget<'a> {
         // What grew for certain fails a limit, what may have grown does not.
         exceeding.sort_by_key(|(_, check)| check.outcome == Outcome::Inconclusive);
         for (row, check) in exceeding {
-            let excess = excess_of_stack(&check, row).and_then(|excess| u64::try_from(excess).ok());
+            let excess = excess_of_stack(&check).and_then(|excess| u64::try_from(excess).ok());
             let stack = stacks.of(row, self.about(&check, row), &mut cover);
             stack.bytes += cover.cover_all(stack.growth, excess.unwrap_or(0).saturating_sub(stack.bytes));
         }
@@ -184,7 +184,7 @@ impl<'a> Budget<'a> {
 
     /// Accepts the growth of a stack if it is covered.
     pub(super) fn accept_stack(&self, check: &mut Check, row: &Row, covered: &StackCover) {
-        let Some(excess) = excess_of_stack(check, row) else { return };
+        let Some(excess) = excess_of_stack(check) else { return };
         let about = self.about(check, row);
         check.limit.accepted = covered.available(&row.key);
         let offers = covered.offers(&row.key, &about, excess);
@@ -307,10 +307,10 @@ fn excess(check: &Check) -> Option<u128> {
     Some(u128::try_from(check.measured()?).unwrap_or(0).saturating_sub(check.limit.allowed?))
 }
 
-/// The same for a stack. Growth that is not known is at most what the stack holds now.
-fn excess_of_stack(check: &Check, row: &Row) -> Option<u128> {
+/// The same for a stack. Growth that is not known is at most the figure of the after.
+fn excess_of_stack(check: &Check) -> Option<u128> {
     match check.outcome {
-        Outcome::Inconclusive => Some(u128::from(row.held.after.bytes)),
+        Outcome::Inconclusive => check.figures.after.map(u128::from),
         Outcome::Pass | Outcome::Exceeded => excess(check),
     }
 }
