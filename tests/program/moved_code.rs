@@ -465,6 +465,47 @@ build (tower/modeling.py:31) aten::add (2) 33 -> 1
 "#]]);
 }
 
+/// A change extracts lines of two functions, and doubles all sizes.
+#[test]
+fn sizes_that_are_equal_by_chance_are_not_the_same_memory() {
+    let of = |frames: &[(&'static str, &'static str, u64)], mib: u64| Block {
+        size: mib * MIB,
+        frames: [&[GELU], frames, &[LAYER, TRAIN]].concat(),
+    };
+    let encode = ("encode", MODEL, 10);
+    let decode = ("decode", MODEL, 20);
+    // Both sides have both functions.
+    let others = |mib| [of(&[("encode", MODEL, 12)], mib), of(&[("decode", MODEL, 22)], mib)];
+    let inline = || others(1).into_iter().chain([of(&[encode], 64), of(&[decode], 128)]).collect();
+    let new = [of(&[("expand", MODEL, 40), encode], 128), of(&[("widen", MODEL, 50), decode], 256)];
+    assert_reads!(rows_of(inline(), others(2).into_iter().chain(new).collect()) => str![[r#"
+widen (tower/modeling.py:50) aten::gelu (1) 128 -> 256
+expand (tower/modeling.py:40) aten::gelu (1) 64 -> 128
+decode (tower/modeling.py:22) aten::gelu (1) 1 -> 2
+encode (tower/modeling.py:12) aten::gelu (1) 1 -> 2
+"#]]);
+    // Two lines of one function.
+    let doubled = vec![extracted("expand", 170, 40), extracted("widen", 171, 80)];
+    assert_reads!(rows_of(vec![line(170, 20), line(171, 40)], doubled) => str![[r#"
+widen (tower/modeling.py:9) aten::gelu (1) 40 -> 80
+expand (tower/modeling.py:9) aten::gelu (1) 20 -> 40
+"#]]);
+    // One function holds what another one held.
+    let with = |one| others(1).into_iter().chain([of(&[one], 128)]).collect();
+    assert_reads!(rows_of(with(decode), with(encode)) => str![[r#"
+encode (tower/modeling.py:10) aten::gelu (2) 1 -> 129
+decode (tower/modeling.py:22) aten::gelu (2) 129 -> 1
+"#]]);
+    // Of one name, in two files.
+    const TEACHER: (&str, &str, u64) = ("forward", "/repo/tower/teacher.py", 7);
+    const STUDENT: (&str, &str, u64) = ("forward", "/repo/tower/student.py", 7);
+    let models = |own| vec![of(&[TEACHER], 1), of(&[STUDENT], 1), of(&[own], 70)];
+    assert_reads!(rows_of(models(TEACHER), models(STUDENT)) => str![[r#"
+forward (tower/student.py:7) aten::gelu (1) 1 -> 71
+forward (tower/teacher.py:7) aten::gelu (1) 71 -> 1
+"#]]);
+}
+
 #[test]
 fn what_other_functions_hold_was_not_extracted() {
     const TEACHER: (&str, &str, u64) = ("forward", "/repo/tower/teacher.py", 7);
@@ -501,7 +542,9 @@ forward (tower/modeling.py:163) aten::gelu (2) 16 -> 6
 fn frames_and_tags_are_not_followed() {
     let folder = tempfile::tempdir().unwrap();
     let inner = vec![inner(4 * MIB), called(2 * MIB, 100)];
-    let moved = vec![called(2 * MIB, 100), called(4 * MIB, 103)];
+    let new = ("new", MODEL, 9);
+    let moved = Block { size: 4 * MIB, frames: vec![GELU, new, ACTIVATE, INNER, LAYER, TRAIN] };
+    let moved = vec![called(2 * MIB, 100), moved];
     let (before, after) = Parts { stay: SAME, inner, moved }.recordings();
     for (by, count) in [("stack", 0), ("frames", 2)] {
         let (_, rows) = diff_by(folder.path(), &before, &after, by);

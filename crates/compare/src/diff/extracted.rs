@@ -32,13 +32,31 @@ struct PlacedStack {
     lines: [Vec<u32>; 2],
 }
 
-/// Finds stacks of both sides that are one apart from extracted or inlined functions: pairs, and where it is ambiguous which of
-/// several stacks is which, all of them together. `functions` are those of each side.
+/// Stacks of both sides that are one apart from extracted or inlined functions: a pair, or where it is ambiguous which of several
+/// is which, all of them together.
+pub(super) struct ExtractedStacks {
+    pub(super) stacks: Sides<Vec<UnpairedStack>>,
+    /// Whether all stacks of this code were compared.
+    is_complete: bool,
+}
+
+impl ExtractedStacks {
+    pub(super) fn is_pair(&self) -> bool {
+        self.stacks.before.len() == 1 && self.stacks.after.len() == 1
+    }
+
+    /// Whether the order of lines says which of the stacks is which.
+    pub(super) fn are_certain(&self) -> bool {
+        self.is_complete && self.is_pair()
+    }
+}
+
+/// Finds stacks of both sides that are one apart from extracted or inlined functions. `functions` are those of each side.
 pub(super) fn extracted(
     left: &Sides<Vec<UnpairedStack>>,
     codes: Sides<&SnapshotCode<'_>>,
     functions: &Sides<HashSet<Token>>,
-) -> Vec<Sides<Vec<UnpairedStack>>> {
+) -> Vec<ExtractedStacks> {
     let mut by_code = BTreeMap::<CommonCode<'_>, Sides<Vec<PlacedStack>>>::new();
     for (side, stacks) in left.each() {
         let others = functions.of(side.other());
@@ -50,9 +68,11 @@ pub(super) fn extracted(
     }
     let mut found = Vec::new();
     for mut candidates in by_code.into_values() {
+        let is_complete = candidates.before.len().max(candidates.after.len()) <= MOST_ALIKE;
         candidates.before.truncate(MOST_ALIKE);
         candidates.after.truncate(MOST_ALIKE);
-        found.extend(similar(candidates).into_iter().flat_map(paired));
+        let same = similar(candidates).into_iter().flat_map(paired);
+        found.extend(same.map(|stacks| ExtractedStacks { stacks, is_complete }));
     }
     found
 }

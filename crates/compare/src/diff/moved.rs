@@ -15,7 +15,7 @@ use ptmem_trace::stack::{GroupBy, Grouper, Paired, SnapshotCode, Token};
 use similar::DiffOp;
 
 use super::converted::converted;
-use super::extracted::extracted;
+use super::extracted::{ExtractedStacks, extracted};
 use super::stacks::matched;
 use super::unpaired::{Alike, SameCode, UnpairedStack, summed, without, without_partner};
 
@@ -166,19 +166,22 @@ impl<'t> Rows<'t> {
             return Vec::new();
         }
         let functions = Sides::BOTH.map(|&side| functions(self.stacks.of(side), codes.of(side)));
-        let names = functions.map(|functions| functions.iter().map(Token::plain_name).collect());
-        let mut moves = self.pair_alike(&left, codes, &names);
+        // Sizes that are equal by chance do not count where the order of lines says which is which.
+        let by_lines = extracted(&left, codes, &functions).into_iter().filter(ExtractedStacks::are_certain);
+        let mut moves: Vec<_> = by_lines.filter_map(|same| self.takes(same.stacks)).collect();
+        let left = without(&left, &taken(&moves));
+        moves.extend(self.pair_alike(&left, codes, &functions));
         let left = without(&left, &taken(&moves));
         let left = Sides {
             before: summed(&left.before, codes.before, &mut self.same_code.before),
             after: summed(&left.after, codes.after, &mut self.same_code.after),
         };
-        moves.extend(self.pair_alike(&left, codes, &names));
+        moves.extend(self.pair_alike(&left, codes, &functions));
         let left = without(&left, &taken(&moves));
         for same in extracted(&left, codes, &functions) {
             // Only rows of stacks name the lines that they sum.
-            if same.before.len().max(same.after.len()) == 1 || groupers.after.by() == GroupBy::Stack {
-                moves.extend(self.takes(same));
+            if same.is_pair() || groupers.after.by() == GroupBy::Stack {
+                moves.extend(self.takes(same.stacks));
             }
         }
         let mut unheld = HashMap::new();
@@ -209,14 +212,14 @@ impl<'t> Rows<'t> {
         &mut self,
         left: &Sides<Vec<UnpairedStack>>,
         codes: Sides<&SnapshotCode<'_>>,
-        names: &Sides<HashSet<u64>>,
+        functions: &Sides<HashSet<Token>>,
     ) -> Vec<StackMove> {
         let mut alike = Alike::new();
         for (side, stacks) in left.each() {
             stacks.iter().for_each(|&stack| alike.entry(stack.kind()).or_default().of_mut(side).push(stack));
         }
         let of_both = alike.into_values().filter(|Sides { before, after }| !before.is_empty() && !after.is_empty());
-        of_both.flat_map(|alike| self.pair(&alike, codes, names)).collect()
+        of_both.flat_map(|alike| self.pair(&alike, codes, functions)).collect()
     }
 
     /// What a row holds on both sides, by the pass and the operator that allocated.
@@ -247,11 +250,11 @@ impl<'t> Rows<'t> {
         &mut self,
         alike: &Sides<Vec<UnpairedStack>>,
         codes: Sides<&SnapshotCode<'_>>,
-        names: &Sides<HashSet<u64>>,
+        functions: &Sides<HashSet<Token>>,
     ) -> Vec<StackMove> {
         let [before, after] = alike.each().map(|(_, left)| &left[..left.len().min(MOST_ALIKE)]);
-        let old = before.iter().map(|left| Likeness::new(codes.before, left.member, &names.after));
-        let new: Vec<_> = after.iter().map(|left| Likeness::new(codes.after, left.member, &names.before)).collect();
+        let old = before.iter().map(|left| Likeness::new(codes.before, left.member, &functions.after));
+        let new: Vec<_> = after.iter().map(|left| Likeness::new(codes.after, left.member, &functions.before)).collect();
         let mut scored = Vec::new();
         for (i, old) in old.enumerate() {
             scored.extend(new.iter().enumerate().filter_map(|(j, new)| Some((old.score(new)?, i, j))));
@@ -306,16 +309,26 @@ fn functions(stacks: &[StackTotal], code: &SnapshotCode<'_>) -> HashSet<Token> {
 /// The evidence that two stacks are the same one at another place.
 struct Likeness<'c> {
     operator: Option<&'c str>,
-    functions: Vec<u64>,
+    functions: Vec<Token>,
+    /// Their names without classes and files, which a change may have moved them from.
+    names: Vec<u64>,
+    /// Whether both sides have each function. Which lambda or comprehension one is, is not known.
+    is_of_both: Vec<bool>,
     /// Whether the other side lacks its innermost function.
     is_of_one_side: bool,
 }
 
 impl<'c> Likeness<'c> {
-    fn new(code: &'c SnapshotCode<'_>, member: GroupMember, others: &HashSet<u64>) -> Self {
-        let functions = code.plain_names(member.stack);
-        let is_of_one_side = functions.first().is_some_and(|innermost| !others.contains(innermost));
-        Self { operator: code.allocating_operator(member.stack), functions, is_of_one_side }
+    fn new(code: &'c SnapshotCode<'_>, member: GroupMember, others: &HashSet<Token>) -> Self {
+        let functions = code.tokens(member.stack);
+        let is_of_both = |function: &Token| others.contains(function) && !function.is_unnamed();
+        Self {
+            operator: code.allocating_operator(member.stack),
+            names: functions.iter().map(Token::plain_name).collect(),
+            is_of_both: functions.iter().map(is_of_both).collect(),
+            is_of_one_side: functions.first().is_some_and(|innermost| !others.contains(innermost)),
+            functions,
+        }
     }
 
     /// Whether the same operator allocates, and the part of the functions that is the same; `None` if they are not the same
@@ -323,16 +336,23 @@ impl<'c> Likeness<'c> {
     /// one of them keeps less and the other one more.
     fn score(&self, new: &Self) -> Option<(bool, f64)> {
         let same_operator = self.operator == new.operator;
-        let part = shared_part(&self.functions, &new.functions);
         let may_be_same = same_operator || self.is_of_one_side || new.is_of_one_side;
-        (may_be_same && part >= SAME_STACK).then_some((same_operator, part))
+        let operations = difference(Sides { before: &self.names, after: &new.names });
+        let same: usize = operations.iter().map(|op| if let DiffOp::Equal { len, .. } = op { *len } else { 0 }).sum();
+        let all = self.names.len() + new.names.len();
+        let part = 2.0 * approximate(same as u64) / approximate(all.max(1) as u64);
+        let is_same = may_be_same && part >= SAME_STACK && !operations.into_iter().any(|op| self.exchanges(new, op));
+        is_same.then_some((same_operator, part))
     }
-}
 
-/// The part of the functions of two stacks that is the same.
-fn shared_part(old: &[u64], new: &[u64]) -> f64 {
-    let operations = difference(Sides { before: old, after: new }).into_iter();
-    let same: usize = operations.map(|op| if let DiffOp::Equal { len, .. } = op { len } else { 0 }).sum();
-    let all = old.len() + new.len();
-    2.0 * approximate(same as u64) / approximate(all.max(1) as u64)
+    /// Whether the other stack runs a different function at a place where both sides have both.
+    fn exchanges(&self, new: &Self, op: DiffOp) -> bool {
+        let [mut old_range, mut new_range] = [op.old_range(), op.new_range()];
+        if let DiffOp::Equal { .. } = op {
+            return old_range
+                .zip(new_range)
+                .any(|(i, j)| self.functions[i] != new.functions[j] && self.is_of_both[i] && new.is_of_both[j]);
+        }
+        old_range.any(|i| self.is_of_both[i]) && new_range.any(|j| new.is_of_both[j])
+    }
 }
