@@ -129,7 +129,7 @@ pub struct JointChange {
     pub before: u64,
     /// Bytes that the rows to which it moved gained, less those that the others lost; of the row itself if it is none of them.
     pub delta: i128,
-    /// The least that the before can have held at once, and the most of the after; `None` where that is not known.
+    /// The most that all rows of the code held at once; `None` where that is not known.
     pub highest: Sides<Option<u64>>,
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use ptmem_base::sides::Side;
 use ptmem_snapshot::snapshot::StackId;
-use ptmem_trace::profile::{ErrorBound, GroupMember, Held, StackTotal, lines_of};
+use ptmem_trace::profile::{DeviceProfile, ErrorBound, GroupMember, Held, StackTotal, lines_of};
 use ptmem_trace::replay::Position;
 use ptmem_trace::stack::{
     ComparedFunctions, GroupBy, GroupFigures, Grouper, InOrder, Key, Label, Paired, SnapshotCode, StackGroup, pair,
@@ -20,6 +20,7 @@ use ptmem_base::sides::Sides;
 /// Compares the stacks of both sides.
 pub(super) fn rows(
     stacks: Sides<&[StackTotal]>,
+    devices: Sides<Option<&DeviceProfile>>,
     groupers: &Sides<Grouper<'_>>,
     pairs: &[(usize, usize)],
     peaks: Sides<Option<Position>>,
@@ -28,7 +29,7 @@ pub(super) fn rows(
     // All of a group may have moved to others.
     let totals = groups.map(|at| stacks.zip(at).map(|(of, at)| at.map(|at| &of[at]).filter(|total| is_left(total))));
     let totals: Vec<_> = totals.collect();
-    let joint = joint_changes(&totals, groupers);
+    let joint = joint_changes(&totals, devices, groupers);
     let mut rows = Vec::new();
     for (at, totals) in totals.into_iter().enumerate() {
         rows.extend(row(totals, groupers, peaks).map(|row| Row { joint: joint.get(&at).copied(), ..row }));
