@@ -86,6 +86,12 @@ impl Edit {
         self.numbers().is_some_and(|numbers| numbers.after > numbers.before)
     }
 
+    /// Its name in an agreement: its package or file, or its line.
+    pub fn name(&self) -> Option<&str> {
+        let package = self.package().map(|(name, _)| name);
+        package.or(self.whole_file()).or_else(|| self.shown().map(|(_, _, _, text)| text))
+    }
+
     /// True if a pattern names it: its line, its place, its function or its package.
     pub fn is_named(&self, pattern: &Pattern) -> bool {
         let statements = Side::BOTH.into_iter().flat_map(|side| self.statements.of(side));
