@@ -155,7 +155,7 @@ fn other_operators_of_a_function_are_other_calls() {
 "#]]);
     // A line went.
     assert_reads!(explained(&both(), &[of(GELU, 20, 100), stays()]) => str![[r#"
-  -50.00 MiB  forward (tower/modeling.py:20) aten::gelu (+1 more line)
+  -50.00 MiB  forward (tower/modeling.py:21) aten::add (+1 more line)
     -50.00 MiB  forward (tower/modeling.py:21) aten::add
            0 B  forward (tower/modeling.py:20) aten::gelu
      <module> (train.py:8)
@@ -358,7 +358,7 @@ weigh (tower/modeling.py:9) aten::gelu (1) 10 -> 11
     // One of the lines went.
     assert_reads!(rows_of(both(), vec![extracted("expand", 170, 104)]) => str![[r#"
 expand (tower/modeling.py:9) aten::gelu (1) 100 -> 104
-forward (tower/modeling.py:163) aten::gelu (2) 16 -> 6
+forward (tower/modeling.py:170) aten::gelu (2) 16 -> 6
 "#]]);
     // About as large: by their lines.
     let alike = || vec![line(170, 100), line(171, 100)];
@@ -402,11 +402,11 @@ fn stacks_that_differ_by_frames_of_c_move_together() {
     let more = after(10).into_iter().chain([of("<listcomp>", special, 20)]).collect();
     assert_reads!(rows_of(before(), more) => str![[r#"
 forward.<listcomp> (tower/modeling.py:170) aten::gelu (2) 3 -> 73
-forward.<lambda> (tower/modeling.py:171) aten::gelu (2) 52 -> 2
+forward.<lambda> (tower/modeling.py:170) aten::gelu (2) 52 -> 2
 "#]]);
     assert_reads!(rows_of(before(), after(14)) => str![[r#"
 forward.<listcomp> (tower/modeling.py:170) aten::gelu (2) 3 -> 57
-forward.<lambda> (tower/modeling.py:171) aten::gelu (2) 52 -> 2
+forward.<lambda> (tower/modeling.py:170) aten::gelu (2) 52 -> 2
 "#]]);
 }
 
@@ -433,12 +433,12 @@ fn weights_that_a_change_converts_are_those_of_before() {
     assert_reads!(rows_of(of(vec![moved(32), moved(8)]), of(vec![converted(16), converted(4)])) => str!["build (tower/modeling.py:30) aten::add (2) 41 -> 21"]);
     // More is growth.
     assert_reads!(rows_of(of(vec![moved(32)]), of(vec![converted(36)])) => str![[r#"
-build (tower/modeling.py:30) aten::add (2) 1 -> 37
-build (tower/modeling.py:31) aten::add (2) 33 -> 1
+build (tower/modeling.py:30) > convert (torch/nn/modules/module.py:9) aten::add (2) 1 -> 37
+build (tower/modeling.py:30) > cuda.<lambda> (torch/nn/modules/module.py:9) aten::add (2) 33 -> 1
 "#]]);
     assert_reads!(rows_of(of(vec![moved(32)]), of(vec![converted(16), converted(4)])) => str![[r#"
-build (tower/modeling.py:30) aten::add (2) 1 -> 21
-build (tower/modeling.py:31) aten::add (2) 33 -> 1
+build (tower/modeling.py:30) > convert (torch/nn/modules/module.py:9) aten::add (2) 1 -> 21
+build (tower/modeling.py:30) > cuda.<lambda> (torch/nn/modules/module.py:9) aten::add (2) 33 -> 1
 "#]]);
     // In another function.
     let teacher = Block {
@@ -454,14 +454,14 @@ build (tower/modeling.py:31) aten::add (2) 33 -> 1
     };
     assert_reads!(rows_of(of(vec![moved(32)]), of(vec![teacher])) => str![[r#"
 teach (tower/modeling.py:40) aten::add (1) 0 -> 16
-build (tower/modeling.py:31) > cuda.<lambda> (torch/nn/modules/module.py:9) aten::add (2) 33 -> 1
+build (tower/modeling.py:30) aten::add (2) 33 -> 1
 "#]]);
     // By another operator.
     let mut multiplied = converted(16);
     multiplied.frames[0] = MUL;
     assert_reads!(rows_of(of(vec![moved(32)]), of(vec![multiplied])) => str![[r#"
 build (tower/modeling.py:30) aten::mul (2) 1 -> 17
-build (tower/modeling.py:31) aten::add (2) 33 -> 1
+build (tower/modeling.py:30) aten::add (2) 33 -> 1
 "#]]);
 }
 
@@ -494,7 +494,7 @@ expand (tower/modeling.py:9) aten::gelu (1) 20 -> 40
     let with = |one| others(1).into_iter().chain([of(&[one], 128)]).collect();
     assert_reads!(rows_of(with(decode), with(encode)) => str![[r#"
 encode (tower/modeling.py:10) aten::gelu (2) 1 -> 129
-decode (tower/modeling.py:22) aten::gelu (2) 129 -> 1
+decode (tower/modeling.py:20) aten::gelu (2) 129 -> 1
 "#]]);
     // Of one name, in two files.
     const TEACHER: (&str, &str, u64) = ("forward", "/repo/tower/teacher.py", 7);
@@ -533,7 +533,7 @@ allocate (tower/modeling.py:5) aten::gelu (1) 300 -> 0
     // Three times as large.
     assert_reads!(rows_of(vec![line(170, 10)], vec![extracted("one", 170, 30)]) => str![[r#"
 one (tower/modeling.py:9) aten::gelu (1) 0 -> 30
-forward (tower/modeling.py:163) aten::gelu (2) 16 -> 6
+forward (tower/modeling.py:170) aten::gelu (2) 16 -> 6
 "#]]);
 }
 

@@ -143,8 +143,10 @@ pub struct Row {
     pub change: ChangeKind,
     /// True if its sides were paired by similarity: the code between them has changed.
     pub moved: bool,
-    /// Its name, as in the after where it exists there.
+    /// Its name, as in the after where the line that changed most exists there.
     pub label: String,
+    /// True if that line does not exist there.
+    pub is_gone: bool,
     /// Its other names: in the before, or after another line of it.
     pub aliases: Vec<String>,
     /// Its key, as in the after where it exists there.
