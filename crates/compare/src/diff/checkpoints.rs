@@ -12,8 +12,9 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ptmem_base::sides::{Side, Sides};
-use ptmem_trace::profile::StackTotal;
+use ptmem_trace::profile::{DeviceProfile, ExactStack, StackTotal};
 use ptmem_trace::stack::{GroupBy, Grouper, Token};
+use ptmem_trace::trace::Highest;
 
 use super::row::JointChange;
 
@@ -31,12 +32,41 @@ struct CodeRows {
 
 /// The changes of rows together with those of the same code, where memory moved between them, by the positions of the rows. Other
 /// groupings have one row for both, or compare what was recorded.
-pub(super) fn joint_changes(rows: &[Totals<'_>], groupers: &Sides<Grouper<'_>>) -> HashMap<usize, JointChange> {
+pub(super) fn joint_changes(
+    rows: &[Totals<'_>],
+    devices: Sides<Option<&DeviceProfile>>,
+    groupers: &Sides<Grouper<'_>>,
+) -> HashMap<usize, JointChange> {
     let has_checkpoints = groupers.each().into_iter().any(|(_, grouper)| grouper.code().has_checkpoints());
     if groupers.after.by() != GroupBy::Stack || !has_checkpoints {
         return HashMap::new();
     }
-    of_same_code(rows, groupers).iter().flat_map(|code| code.changes(rows)).collect()
+    let mut moved = of_same_code(rows, groupers);
+    moved.retain(|code| code.moved(rows) != Ordering::Equal);
+    if moved.is_empty() {
+        return HashMap::new();
+    }
+    let highest = Sides::BOTH.map(|&side| highest(&moved, rows, side, *devices.of(side)));
+    let changes = moved.iter().enumerate().flat_map(|(at, code)| {
+        let highest = highest.map(|highest| highest.as_ref().map(|highest| highest[at].bytes));
+        code.changes(rows, highest)
+    });
+    changes.collect()
+}
+
+/// The most that all rows of each code held at once on a side, where that is known.
+fn highest(all: &[CodeRows], rows: &[Totals<'_>], side: Side, device: Option<&DeviceProfile>) -> Option<Vec<Highest>> {
+    let device = device.filter(|device| device.knows_stacks())?;
+    let mut code_of: HashMap<ExactStack, usize> = HashMap::new();
+    for (at, code) in all.iter().enumerate() {
+        let totals = code.all().into_iter().filter_map(|row| *rows[row].of(side));
+        code_of.extend(totals.flat_map(|total| &total.members).map(|member| (member.exact(), at)));
+    }
+    let classes = device.trace.classes.iter();
+    let codes = classes.map(|class| class.origin.stack().and_then(|stack| code_of.get(&(stack, class.cpp))));
+    // All others come last.
+    let codes = codes.map(|code| u32::try_from(code.copied().unwrap_or(all.len())).unwrap_or(u32::MAX));
+    Some(device.trace.highest(&codes.collect::<Vec<_>>(), all.len() + 1))
 }
 
 /// The rows of code that is in a checkpoint on either side.
@@ -105,22 +135,24 @@ impl CodeRows {
         [sum(rows, side, first), sum(rows, side, again.iter())]
     }
 
-    /// The changes of its rows: of those that memory moved from or to, of all of these together.
-    fn changes(&self, rows: &[Totals<'_>]) -> Vec<(usize, JointChange)> {
+    /// Whether checkpoints make a larger or a smaller part of its allocations again than before.
+    fn moved(&self, rows: &[Totals<'_>]) -> Ordering {
         let [of_before, of_after] = Side::BOTH.map(|side| self.allocations(rows, side));
-        let again = self.all_again();
         let now = of_after[1].saturating_mul(of_before[0]);
-        let (gaining, losing) = match now.cmp(&of_before[1].saturating_mul(of_after[0])) {
-            Ordering::Greater => (&again, &self.first),
-            Ordering::Less => (&self.first, &again),
-            Ordering::Equal => return Vec::new(),
-        };
+        now.cmp(&of_before[1].saturating_mul(of_after[0]))
+    }
+
+    /// The changes of its rows: of those that memory moved from or to, of all of these together. `highest` is the most that all of
+    /// its rows held at once.
+    fn changes(&self, rows: &[Totals<'_>], highest: Sides<Option<u64>>) -> Vec<(usize, JointChange)> {
+        let again = self.all_again();
+        let (gaining, losing) =
+            if self.moved(rows) == Ordering::Greater { (&again, &self.first) } else { (&self.first, &again) };
         let gained = gaining.iter().filter(|at| delta(&rows[**at]) > 0);
         let moving: BTreeSet<usize> =
             gained.chain(losing.iter().filter(|at| delta(&rows[**at]) < 0)).copied().collect();
         let change: i128 = moving.iter().map(|&at| delta(&rows[at])).sum();
         let before = moving.iter().fold(0_u64, |sum, &at| sum.saturating_add(held(&rows[at]).before));
-        let highest = self.highest(rows);
         let mut changes = Vec::new();
         for at in self.all() {
             let own = delta(&rows[at]);
@@ -132,17 +164,6 @@ impl CodeRows {
             });
         }
         changes
-    }
-
-    /// The least that all rows can have held at once in the before, and the most in the after.
-    fn highest(&self, rows: &[Totals<'_>]) -> Sides<Option<u64>> {
-        let mut bounds = Sides { before: Some(0_u64), after: Some(0_u64) };
-        for at in self.all() {
-            let own = rows[at].map(|total| total.map_or(Some(0), |total| total.highest.map(|highest| highest.bytes)));
-            bounds.before = bounds.before.zip(own.before).map(|(most, own)| most.max(own));
-            bounds.after = bounds.after.zip(own.after).map(|(sum, own)| sum.saturating_add(own));
-        }
-        bounds
     }
 }
 

@@ -129,7 +129,7 @@ pub struct JointChange {
     pub before: u64,
     /// Bytes that the rows to which it moved gained, less those that the others lost; of the row itself if it is none of them.
     pub delta: i128,
-    /// The least that the before can have held at once, and the most of the after; `None` where that is not known.
+    /// The most that all rows of the code held at once; `None` where that is not known.
     pub highest: Sides<Option<u64>>,
 }
 
@@ -143,8 +143,10 @@ pub struct Row {
     pub change: ChangeKind,
     /// True if its sides were paired by similarity: the code between them has changed.
     pub moved: bool,
-    /// Its name, as in the after where it exists there.
+    /// Its name, as in the after where the line that changed most exists there.
     pub label: String,
+    /// True if that line does not exist there.
+    pub is_gone: bool,
     /// Its other names: in the before, or after another line of it.
     pub aliases: Vec<String>,
     /// Its key, as in the after where it exists there.

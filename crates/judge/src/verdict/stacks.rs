@@ -156,7 +156,7 @@ impl<'a> Gated<'a> {
         found
     }
 
-    /// Whether the most that the code of a row can have held, in both runs of it together, is within the limit.
+    /// Whether the most that the code of a row held at once, in both runs of it together, is within the limit.
     fn holds_highest_with_checkpoints(&self, row: &Row) -> bool {
         let highest = row.joint.and_then(|joint| joint.highest.both());
         highest.is_some_and(|highest| self.growth.limit.holds(highest.before, highest.delta().max(0)))
