@@ -118,6 +118,23 @@ fn the_figure_that_grew_decides_about_the_edit() {
     assert_reads!(text(&active.ptmem(&[&["--git", "main"], &limits[..]].concat()).stdout) => str!["::error file=m.py,line=4,title=GPU memory%3A peak::peak grew 1.00 MiB (+50.0 %25), allowed 0 B. All of the growth at the peak passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (more allocations).%0Aput down to the same edit: active grew 1.00 MiB (+50.0 %25), allowed 0 B%0A   +1.00 MiB     1.00 MiB ->    2.00 MiB  forward (m.py:4), leads to edit"]);
 }
 
+/// What a report says of an agreement about an edit that is in no comparison.
+fn of_unused(checkout: &Checkout, edit: &str, options: &[&str]) -> String {
+    let entry = format!("[[accept]]\nthrough = '{edit}'\nbytes = '1MiB'\nreason = 'r'\nexpires = 2999-12-31\n");
+    checkout.write("ptmem.toml", entry);
+    let report = text(&checkout.ptmem(&[&["--max-growth", "0"], options].concat()).stdout);
+    report.lines().filter(|line| line.contains("[unused-rule]")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn an_agreement_whose_edit_the_change_lacks_is_reported() {
+    let checkout = edited("+x1 +y1", "+x1 +x2 +y1");
+    assert_reads!(of_unused(&checkout, "h = wide(x)", &["--git", "main"]) => str!["warning[unused-rule] [[accept]] through 'h = wide(x)' in the configuration matches no edit of any comparison; the nearest edit is 'h = wider(x)'"]);
+    assert_reads!(of_unused(&checkout, "h = wider(x)", &["--git", "main"]) => str![]);
+    // Without the change, its edits are not known.
+    assert_reads!(of_unused(&checkout, "h = wide(x)", &[]) => str![]);
+}
+
 /// What a report says in the end of reserved memory that grew by some MiB, where the peak grew by one through an edit.
 fn reserved_more(mib: u64) -> String {
     let checkout = edited("+x1 +y1", "+x1 +y1");

@@ -919,7 +919,8 @@ fn an_interrupted_gate_leaves_nothing_behind() {
 }
 
 /// A program that trains a little on a card.
-const PROGRAM: &str = "import torch\nnet = torch.nn.Linear(512, 512).cuda()\nopt = torch.optim.Adam(net.parameters())\n\
+const PROGRAM: &str = "import gc; gc.disable(); import torch, torch._dynamo; gc.freeze(); gc.enable()\n\
+net = torch.nn.Linear(512, 512).cuda()\nopt = torch.optim.Adam(net.parameters())\n\
 for _ in range(9):\n    net(torch.randn(64, 512, device='cuda')).sum().backward()\n    opt.step()\n    opt.zero_grad()\n";
 
 /// Runs the program of a checkout on a simulated card, and gives the JSON report.

@@ -155,7 +155,7 @@ fn other_operators_of_a_function_are_other_calls() {
 "#]]);
     // A line went.
     assert_reads!(explained(&both(), &[of(GELU, 20, 100), stays()]) => str![[r#"
-  -50.00 MiB  forward (tower/modeling.py:20) aten::gelu (+1 more line)
+  -50.00 MiB  forward (tower/modeling.py:21) aten::add (+1 more line)
     -50.00 MiB  forward (tower/modeling.py:21) aten::add
            0 B  forward (tower/modeling.py:20) aten::gelu
      <module> (train.py:8)
@@ -358,7 +358,7 @@ weigh (tower/modeling.py:9) aten::gelu (1) 10 -> 11
     // One of the lines went.
     assert_reads!(rows_of(both(), vec![extracted("expand", 170, 104)]) => str![[r#"
 expand (tower/modeling.py:9) aten::gelu (1) 100 -> 104
-forward (tower/modeling.py:163) aten::gelu (2) 16 -> 6
+forward (tower/modeling.py:170) aten::gelu (2) 16 -> 6
 "#]]);
     // About as large: by their lines.
     let alike = || vec![line(170, 100), line(171, 100)];
@@ -402,11 +402,11 @@ fn stacks_that_differ_by_frames_of_c_move_together() {
     let more = after(10).into_iter().chain([of("<listcomp>", special, 20)]).collect();
     assert_reads!(rows_of(before(), more) => str![[r#"
 forward.<listcomp> (tower/modeling.py:170) aten::gelu (2) 3 -> 73
-forward.<lambda> (tower/modeling.py:171) aten::gelu (2) 52 -> 2
+forward.<lambda> (tower/modeling.py:170) aten::gelu (2) 52 -> 2
 "#]]);
     assert_reads!(rows_of(before(), after(14)) => str![[r#"
 forward.<listcomp> (tower/modeling.py:170) aten::gelu (2) 3 -> 57
-forward.<lambda> (tower/modeling.py:171) aten::gelu (2) 52 -> 2
+forward.<lambda> (tower/modeling.py:170) aten::gelu (2) 52 -> 2
 "#]]);
 }
 
@@ -433,12 +433,12 @@ fn weights_that_a_change_converts_are_those_of_before() {
     assert_reads!(rows_of(of(vec![moved(32), moved(8)]), of(vec![converted(16), converted(4)])) => str!["build (tower/modeling.py:30) aten::add (2) 41 -> 21"]);
     // More is growth.
     assert_reads!(rows_of(of(vec![moved(32)]), of(vec![converted(36)])) => str![[r#"
-build (tower/modeling.py:30) aten::add (2) 1 -> 37
-build (tower/modeling.py:31) aten::add (2) 33 -> 1
+build (tower/modeling.py:30) > convert (torch/nn/modules/module.py:9) aten::add (2) 1 -> 37
+build (tower/modeling.py:30) > cuda.<lambda> (torch/nn/modules/module.py:9) aten::add (2) 33 -> 1
 "#]]);
     assert_reads!(rows_of(of(vec![moved(32)]), of(vec![converted(16), converted(4)])) => str![[r#"
-build (tower/modeling.py:30) aten::add (2) 1 -> 21
-build (tower/modeling.py:31) aten::add (2) 33 -> 1
+build (tower/modeling.py:30) > convert (torch/nn/modules/module.py:9) aten::add (2) 1 -> 21
+build (tower/modeling.py:30) > cuda.<lambda> (torch/nn/modules/module.py:9) aten::add (2) 33 -> 1
 "#]]);
     // In another function.
     let teacher = Block {
@@ -454,29 +454,72 @@ build (tower/modeling.py:31) aten::add (2) 33 -> 1
     };
     assert_reads!(rows_of(of(vec![moved(32)]), of(vec![teacher])) => str![[r#"
 teach (tower/modeling.py:40) aten::add (1) 0 -> 16
-build (tower/modeling.py:31) > cuda.<lambda> (torch/nn/modules/module.py:9) aten::add (2) 33 -> 1
+build (tower/modeling.py:30) aten::add (2) 33 -> 1
 "#]]);
     // By another operator.
     let mut multiplied = converted(16);
     multiplied.frames[0] = MUL;
     assert_reads!(rows_of(of(vec![moved(32)]), of(vec![multiplied])) => str![[r#"
 build (tower/modeling.py:30) aten::mul (2) 1 -> 17
-build (tower/modeling.py:31) aten::add (2) 33 -> 1
+build (tower/modeling.py:30) aten::add (2) 33 -> 1
+"#]]);
+}
+
+/// What functions hold that the layer calls.
+fn of_layer(frames: &[(&'static str, &'static str, u64)], mib: u64) -> Block {
+    Block { size: mib * MIB, frames: [&[GELU], frames, &[LAYER, TRAIN]].concat() }
+}
+
+/// The same beside other lines of two functions.
+fn beside_others(mib: u64, blocks: impl IntoIterator<Item = Block>) -> Vec<Block> {
+    let others = [of_layer(&[("encode", MODEL, 12)], mib), of_layer(&[("decode", MODEL, 22)], mib)];
+    others.into_iter().chain(blocks).collect()
+}
+
+const TEACHER: (&str, &str, u64) = ("forward", "/repo/tower/teacher.py", 7);
+const STUDENT: (&str, &str, u64) = ("forward", "/repo/tower/student.py", 7);
+
+/// A change extracts lines of two functions, and doubles all sizes.
+#[test]
+fn sizes_that_are_equal_by_chance_are_not_the_same_memory() {
+    let encode = ("encode", MODEL, 10);
+    let decode = ("decode", MODEL, 20);
+    let inline = [of_layer(&[encode], 64), of_layer(&[decode], 128)];
+    let new = [of_layer(&[("expand", MODEL, 40), encode], 128), of_layer(&[("widen", MODEL, 50), decode], 256)];
+    assert_reads!(rows_of(beside_others(1, inline), beside_others(2, new)) => str![[r#"
+widen (tower/modeling.py:50) aten::gelu (1) 128 -> 256
+expand (tower/modeling.py:40) aten::gelu (1) 64 -> 128
+decode (tower/modeling.py:22) aten::gelu (1) 1 -> 2
+encode (tower/modeling.py:12) aten::gelu (1) 1 -> 2
+"#]]);
+    // Two lines of one function.
+    let doubled = vec![extracted("expand", 170, 40), extracted("widen", 171, 80)];
+    assert_reads!(rows_of(vec![line(170, 20), line(171, 40)], doubled) => str![[r#"
+widen (tower/modeling.py:9) aten::gelu (1) 40 -> 80
+expand (tower/modeling.py:9) aten::gelu (1) 20 -> 40
+"#]]);
+    // One function holds what another one held.
+    let [before, after] = [decode, encode].map(|own| beside_others(1, [of_layer(&[own], 128)]));
+    assert_reads!(rows_of(before, after) => str![[r#"
+encode (tower/modeling.py:10) aten::gelu (2) 1 -> 129
+decode (tower/modeling.py:20) aten::gelu (2) 129 -> 1
+"#]]);
+    // Of one name, in two files.
+    let [before, after] =
+        [TEACHER, STUDENT].map(|own| vec![of_layer(&[TEACHER], 1), of_layer(&[STUDENT], 1), of_layer(&[own], 70)]);
+    assert_reads!(rows_of(before, after) => str![[r#"
+forward (tower/student.py:7) aten::gelu (1) 1 -> 71
+forward (tower/teacher.py:7) aten::gelu (1) 71 -> 1
 "#]]);
 }
 
 #[test]
 fn what_other_functions_hold_was_not_extracted() {
-    const TEACHER: (&str, &str, u64) = ("forward", "/repo/tower/teacher.py", 7);
-    const STUDENT: (&str, &str, u64) = ("forward", "/repo/tower/student.py", 7);
-    let of = |mib: u64, frames: &[(&'static str, &'static str, u64)]| Block {
-        size: mib * MIB,
-        frames: [&[GELU], frames, &[LAYER, TRAIN]].concat(),
-    };
     // Both sides have both callers.
-    let callers = || [of(2, &[("act", MODEL, 3), TEACHER]), of(2, &[("act", MODEL, 3), STUDENT])];
-    let before = callers().into_iter().chain([of(300, &[TEACHER])]).collect();
-    let after = callers().into_iter().chain([of(304, &[("positions", MODEL, 5), STUDENT])]).collect();
+    let [before, after] = [(&[TEACHER][..], 300), (&[("positions", MODEL, 5), STUDENT], 304)].map(|(frames, mib)| {
+        let callers = [TEACHER, STUDENT].map(|caller| of_layer(&[("act", MODEL, 3), caller], 2));
+        callers.into_iter().chain([of_layer(frames, mib)]).collect()
+    });
     assert_reads!(rows_of(before, after) => str![[r#"
 positions (tower/modeling.py:5) aten::gelu (1) 0 -> 304
 forward (tower/teacher.py:7) aten::gelu (1) 300 -> 0
@@ -492,7 +535,7 @@ allocate (tower/modeling.py:5) aten::gelu (1) 300 -> 0
     // Three times as large.
     assert_reads!(rows_of(vec![line(170, 10)], vec![extracted("one", 170, 30)]) => str![[r#"
 one (tower/modeling.py:9) aten::gelu (1) 0 -> 30
-forward (tower/modeling.py:163) aten::gelu (2) 16 -> 6
+forward (tower/modeling.py:170) aten::gelu (2) 16 -> 6
 "#]]);
 }
 
@@ -501,7 +544,9 @@ forward (tower/modeling.py:163) aten::gelu (2) 16 -> 6
 fn frames_and_tags_are_not_followed() {
     let folder = tempfile::tempdir().unwrap();
     let inner = vec![inner(4 * MIB), called(2 * MIB, 100)];
-    let moved = vec![called(2 * MIB, 100), called(4 * MIB, 103)];
+    let new = ("new", MODEL, 9);
+    let moved = Block { size: 4 * MIB, frames: vec![GELU, new, ACTIVATE, INNER, LAYER, TRAIN] };
+    let moved = vec![called(2 * MIB, 100), moved];
     let (before, after) = Parts { stay: SAME, inner, moved }.recordings();
     for (by, count) in [("stack", 0), ("frames", 2)] {
         let (_, rows) = diff_by(folder.path(), &before, &after, by);

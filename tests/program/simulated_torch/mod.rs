@@ -121,7 +121,9 @@ pub(crate) fn record_script(python: &Path, place: &Path, script: &str, record: &
 }
 
 pub(crate) fn record_script_with(python: &Path, place: &Path, script: &str, record: &str, options: &[&str]) -> Output {
-    fs::write(place.join("script.py"), script).unwrap();
+    // As frozen_torch.py does, within the same line.
+    let frozen = "import gc; gc.disable(); import torch, torch._dynamo; gc.freeze(); gc.enable(); import torch";
+    fs::write(place.join("script.py"), script.replacen("import torch", frozen, 1)).unwrap();
     let mut command = Command::new(PTMEM);
     command.current_dir(place).args(["simulate", "--memory", "4GiB", "--gpus", "2", "--record", record]).args(options);
     command.arg("--").arg(python).arg("script.py").stdin(Stdio::null()).output().unwrap()

@@ -12,8 +12,9 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ptmem_base::sides::{Side, Sides};
-use ptmem_trace::profile::StackTotal;
-use ptmem_trace::stack::{GroupBy, Grouper, Token};
+use ptmem_trace::profile::{DeviceProfile, ErrorBound, ExactStack, StackTotal};
+use ptmem_trace::stack::{GroupBy, Grouper, SnapshotCode, Token};
+use ptmem_trace::trace::Highest;
 
 use super::row::JointChange;
 use super::stacks::errors;
@@ -32,12 +33,47 @@ struct CodeRows {
 
 /// The changes of rows together with those of the same code, where memory moved between them, by the positions of the rows. Other
 /// groupings have one row for both, or compare what was recorded.
-pub(super) fn joint_changes(rows: &[Totals<'_>], groupers: &Sides<Grouper<'_>>) -> HashMap<usize, JointChange> {
+pub(super) fn joint_changes(
+    rows: &[Totals<'_>],
+    devices: Sides<Option<&DeviceProfile>>,
+    groupers: &Sides<Grouper<'_>>,
+) -> HashMap<usize, JointChange> {
     let has_checkpoints = groupers.each().into_iter().any(|(_, grouper)| grouper.code().has_checkpoints());
     if groupers.after.by() != GroupBy::Stack || !has_checkpoints {
         return HashMap::new();
     }
-    of_same_code(rows, groupers).iter().flat_map(|code| code.changes(rows)).collect()
+    let mut moved = of_same_code(rows, groupers);
+    moved.retain(|code| code.moved(rows) != Ordering::Equal);
+    if moved.is_empty() {
+        return HashMap::new();
+    }
+    let highest = Sides::BOTH.map(|&side| highest(&moved, rows, side, *devices.of(side), groupers.of(side).code()));
+    let of_highest = (0..moved.len()).map(|at| highest.map(|of| of.as_ref().map(|of| of[at])));
+    let of_highest = of_highest.map(JointChange::of_highest);
+    moved.iter().zip(of_highest).flat_map(|(code, of_highest)| code.changes(rows, of_highest)).collect()
+}
+
+/// The most that all rows of each code held at once on a side, and how far that may be from the truth, where it is known.
+fn highest(
+    all: &[CodeRows],
+    rows: &[Totals<'_>],
+    side: Side,
+    device: Option<&DeviceProfile>,
+    code: &SnapshotCode<'_>,
+) -> Option<Vec<(Highest, ErrorBound)>> {
+    let device = device.filter(|device| device.knows_stacks())?;
+    let mut code_of: HashMap<ExactStack, usize> = HashMap::new();
+    for (at, code) in all.iter().enumerate() {
+        let totals = code.all().into_iter().filter_map(|row| *rows[row].of(side));
+        code_of.extend(totals.flat_map(|total| &total.members).map(|member| (member.exact(), at)));
+    }
+    let classes = device.trace.classes.iter();
+    let codes = classes.map(|class| class.origin.stack().and_then(|stack| code_of.get(&(stack, class.cpp))));
+    // All others come last.
+    let codes = codes.map(|code| u32::try_from(code.copied().unwrap_or(all.len())).unwrap_or(u32::MAX));
+    let codes: Vec<u32> = codes.collect();
+    let bounds = device.bounds_of_groups(&codes, all.len() + 1, code);
+    Some(device.trace.highest(&codes, all.len() + 1).into_iter().zip(bounds).collect())
 }
 
 /// The rows of code that is in a checkpoint on either side.
@@ -106,49 +142,36 @@ impl CodeRows {
         [sum(rows, side, first), sum(rows, side, again.iter())]
     }
 
-    /// The changes of its rows: of those that memory moved from or to, of all of these together.
-    fn changes(&self, rows: &[Totals<'_>]) -> Vec<(usize, JointChange)> {
+    /// Whether checkpoints make a larger or a smaller part of its allocations again than before.
+    fn moved(&self, rows: &[Totals<'_>]) -> Ordering {
         let [of_before, of_after] = Side::BOTH.map(|side| self.allocations(rows, side));
-        let again = self.all_again();
         let now = of_after[1].saturating_mul(of_before[0]);
-        let (gaining, losing) = match now.cmp(&of_before[1].saturating_mul(of_after[0])) {
-            Ordering::Greater => (&again, &self.first),
-            Ordering::Less => (&self.first, &again),
-            Ordering::Equal => return Vec::new(),
-        };
+        now.cmp(&of_before[1].saturating_mul(of_after[0]))
+    }
+
+    /// The changes of its rows: of those that memory moved from or to, of all of these together. `of_highest` is that of the most
+    /// that all of its rows held at once.
+    fn changes(&self, rows: &[Totals<'_>], of_highest: JointChange) -> Vec<(usize, JointChange)> {
+        let again = self.all_again();
+        let (gaining, losing) =
+            if self.moved(rows) == Ordering::Greater { (&again, &self.first) } else { (&self.first, &again) };
         let gained = gaining.iter().filter(|at| delta(&rows[**at]) > 0);
         let moving: BTreeSet<usize> =
             gained.chain(losing.iter().filter(|at| delta(&rows[**at]) < 0)).copied().collect();
-        let of_highest = JointChange {
-            highest: self.highest(rows),
-            highest_error: self.highest_error(rows),
-            ..JointChange::default()
-        };
         let moved = of_highest.of_rows(rows, &moving);
         let all = self.all().into_iter().map(|at| (at, BTreeSet::from([at])));
         all.map(|(at, own)| (at, if moving.contains(&at) { moved } else { of_highest.of_rows(rows, &own) })).collect()
     }
-
-    /// The least that all rows can have held at once in the before, and the most in the after.
-    fn highest(&self, rows: &[Totals<'_>]) -> Sides<Option<u64>> {
-        let mut bounds = Sides { before: Some(0_u64), after: Some(0_u64) };
-        for at in self.all() {
-            let own = rows[at].map(|total| total.map_or(Some(0), |total| total.highest.map(|highest| highest.bytes)));
-            bounds.before = bounds.before.zip(own.before).map(|(most, own)| most.max(own));
-            bounds.after = bounds.after.zip(own.after).map(|(sum, own)| sum.saturating_add(own));
-        }
-        bounds
-    }
-
-    /// How far the change of the highest may be from the truth. The same blocks may count on one side only.
-    fn highest_error(&self, rows: &[Totals<'_>]) -> u64 {
-        let all = self.all();
-        let totals = all.iter().flat_map(|&at| rows[at].each()).filter_map(|(_, total)| *total);
-        totals.fold(0, |sum, total| sum.saturating_add(total.highest_bound.bytes))
-    }
 }
 
 impl JointChange {
+    /// That of the most that code held at once on both sides.
+    fn of_highest(code: Sides<Option<(Highest, ErrorBound)>>) -> Self {
+        let bounds = code.map(|of| of.map(|(_, bound)| bound).unwrap_or_default());
+        let highest = code.map(|of| of.map(|(highest, _)| highest.bytes));
+        Self { highest, highest_errors: errors(bounds), ..Self::default() }
+    }
+
     /// The same with what some rows hold together.
     fn of_rows(self, rows: &[Totals<'_>], together: &BTreeSet<usize>) -> Self {
         together.iter().map(|&at| &rows[at]).fold(self, |sum, totals| Self {

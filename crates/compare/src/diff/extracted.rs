@@ -1,14 +1,14 @@
 //! Functions that a change to the code extracted or inlined, and that hold more or less than before.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
 use ptmem_trace::stack::{SnapshotCode, Token};
 
 use super::moved::{MOST_ALIKE, SAME_STACK};
-use super::unpaired::UnpairedStack;
+use super::unpaired::{Functions, UnpairedStack};
 
 /// Equally many blocks are taken for the same ones if they are at most this many times as large. Needed for functions that were extracted
 /// together in tests/program/moved_code.rs.
@@ -32,27 +32,46 @@ struct PlacedStack {
     lines: [Vec<u32>; 2],
 }
 
-/// Finds stacks of both sides that are one apart from extracted or inlined functions: pairs, and where it is ambiguous which of
-/// several stacks is which, all of them together. `functions` are those of each side.
+/// Stacks of both sides that are one apart from extracted or inlined functions: a pair, or where it is ambiguous which of several
+/// is which, all of them together.
+pub(super) struct ExtractedStacks {
+    pub(super) stacks: Sides<Vec<UnpairedStack>>,
+    /// Whether all stacks of this code were compared.
+    is_complete: bool,
+}
+
+impl ExtractedStacks {
+    pub(super) fn is_pair(&self) -> bool {
+        self.stacks.before.len() == 1 && self.stacks.after.len() == 1
+    }
+
+    /// Whether the order of lines says which of the stacks is which.
+    pub(super) fn are_certain(&self) -> bool {
+        self.is_complete && self.is_pair()
+    }
+}
+
+/// Finds stacks of both sides that are one apart from extracted or inlined functions. `functions` are those of each side.
 pub(super) fn extracted(
     left: &Sides<Vec<UnpairedStack>>,
     codes: Sides<&SnapshotCode<'_>>,
-    functions: &Sides<HashSet<Token>>,
-) -> Vec<Sides<Vec<UnpairedStack>>> {
+    functions: &Sides<Functions>,
+) -> Vec<ExtractedStacks> {
     let mut by_code = BTreeMap::<CommonCode<'_>, Sides<Vec<PlacedStack>>>::new();
     for (side, stacks) in left.each() {
-        let others = functions.of(side.other());
         for &stack in stacks {
-            if let Some((common, placed)) = common_code(stack, side, codes.of(side), others) {
+            if let Some((common, placed)) = common_code(stack, side, codes.of(side), functions) {
                 by_code.entry(common).or_default().of_mut(side).push(placed);
             }
         }
     }
     let mut found = Vec::new();
     for mut candidates in by_code.into_values() {
+        let is_complete = candidates.before.len().max(candidates.after.len()) <= MOST_ALIKE;
         candidates.before.truncate(MOST_ALIKE);
         candidates.after.truncate(MOST_ALIKE);
-        found.extend(similar(candidates).into_iter().flat_map(paired));
+        let same = similar(candidates).into_iter().flat_map(paired);
+        found.extend(same.map(|stacks| ExtractedStacks { stacks, is_complete }));
     }
     found
 }
@@ -62,17 +81,18 @@ fn common_code<'c>(
     stack: UnpairedStack,
     side: Side,
     code: &'c SnapshotCode<'_>,
-    others: &HashSet<Token>,
+    functions: &Sides<Functions>,
 ) -> Option<(CommonCode<'c>, PlacedStack)> {
     let id = stack.member.stack;
-    let mut functions = code.tokens(id);
-    let all = functions.len();
-    functions.retain(|function| others.contains(function));
+    let own = functions.of(side).of(id);
+    let others = functions.of(side.other());
+    let functions: Vec<Token> = own.iter().copied().filter(|function| others.has(function)).collect();
+    let all = own.len();
     let common = functions.len();
     let part = 2.0 * approximate(common as u64) / approximate((common + all).max(1) as u64);
     let has_own = common < all;
     let frames = code.identifying_frames(id);
-    let known = frames.iter().filter(|&&frame| others.contains(&code.token(frame)));
+    let known = frames.iter().filter(|&&frame| others.has(&code.token(frame)));
     let lines = [known.copied().collect(), frames.clone()]
         .map(|frames: Vec<_>| frames.iter().map(|&frame| code.line(frame).unwrap_or(0)).collect());
     let is_inlined = has_own == (side == Side::Before);

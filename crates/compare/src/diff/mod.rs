@@ -179,7 +179,7 @@ impl Comparing<'_> {
         let is_at_peak = matches!(self.profiles.after.options.at, Moment::Peak | Moment::Aligned);
         let at = devices.map(|device| device.and_then(|device| device.at).filter(|_| is_at_peak));
         let Compared { stacks, pairs } = moved::follow(devices, groupers, paired);
-        let rows = rows(stacks.map(|stacks| &**stacks), &self.groupers, &pairs, at);
+        let rows = rows(stacks.map(|stacks| &**stacks), devices, &self.groupers, &pairs, at);
         (rows, categories::changes(devices, &self.of_categories))
     }
 }

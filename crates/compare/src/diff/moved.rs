@@ -10,14 +10,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use ptmem_base::difference::difference;
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
+use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{DeviceProfile, ExactStack, GroupMember, StackTotal};
 use ptmem_trace::stack::{GroupBy, Grouper, Paired, SnapshotCode, Token};
 use similar::DiffOp;
 
 use super::converted::converted;
-use super::extracted::extracted;
+use super::extracted::{ExtractedStacks, extracted};
 use super::stacks::matched;
-use super::unpaired::{Alike, SameCode, UnpairedStack, summed, without, without_partner};
+use super::unpaired::{Alike, Functions, SameCode, UnpairedStack, summed, without, without_partner};
 
 /// The part of their functions that two stacks share which are the same one at another place. Needed for
 /// benches/regressions/mask_product.py.
@@ -165,27 +166,30 @@ impl<'t> Rows<'t> {
         if left.before.is_empty() || left.after.is_empty() {
             return Vec::new();
         }
-        let functions = Sides::BOTH.map(|&side| functions(self.stacks.of(side), codes.of(side)));
-        let names = functions.map(|functions| functions.iter().map(Token::plain_name).collect());
-        let mut moves = self.pair_alike(&left, codes, &names);
+        let functions = Sides::BOTH.map(|&side| Functions::new(self.stacks.of(side), left.of(side), codes.of(side)));
+        // Sizes that are equal by chance do not count where the order of lines says which is which.
+        let by_lines = extracted(&left, codes, &functions).into_iter().filter(ExtractedStacks::are_certain);
+        let mut moves: Vec<_> = by_lines.filter_map(|same| self.takes(same.stacks)).collect();
+        let left = without(&left, &taken(&moves));
+        moves.extend(self.pair_alike(&left, codes, &functions));
         let left = without(&left, &taken(&moves));
         let left = Sides {
             before: summed(&left.before, codes.before, &mut self.same_code.before),
             after: summed(&left.after, codes.after, &mut self.same_code.after),
         };
-        moves.extend(self.pair_alike(&left, codes, &names));
+        moves.extend(self.pair_alike(&left, codes, &functions));
         let left = without(&left, &taken(&moves));
         for same in extracted(&left, codes, &functions) {
             // Only rows of stacks name the lines that they sum.
-            if same.before.len().max(same.after.len()) == 1 || groupers.after.by() == GroupBy::Stack {
-                moves.extend(self.takes(same));
+            if same.is_pair() || groupers.after.by() == GroupBy::Stack {
+                moves.extend(self.takes(same.stacks));
             }
         }
         let mut unheld = HashMap::new();
         for Sides { before, after } in converted(&without(&left, &taken(&moves)), codes) {
             let UnpairedStack { row, member, is_backward } = before;
             let of_row = unheld.entry(row).or_insert_with(|| self.unheld(row, codes.after));
-            let of_code = of_row.remove(&codes.before.tokens(member.stack)).unwrap_or_default();
+            let of_code = of_row.remove(functions.before.of(member.stack)).unwrap_or_default();
             let of_code = of_code.into_iter().map(|member| UnpairedStack { row, member, is_backward });
             let after = [after].into_iter().chain(of_code).collect();
             moves.extend(self.takes(Sides { before: vec![before], after }));
@@ -209,14 +213,14 @@ impl<'t> Rows<'t> {
         &mut self,
         left: &Sides<Vec<UnpairedStack>>,
         codes: Sides<&SnapshotCode<'_>>,
-        names: &Sides<HashSet<u64>>,
+        functions: &Sides<Functions>,
     ) -> Vec<StackMove> {
         let mut alike = Alike::new();
         for (side, stacks) in left.each() {
             stacks.iter().for_each(|&stack| alike.entry(stack.kind()).or_default().of_mut(side).push(stack));
         }
         let of_both = alike.into_values().filter(|Sides { before, after }| !before.is_empty() && !after.is_empty());
-        of_both.flat_map(|alike| self.pair(&alike, codes, names)).collect()
+        of_both.flat_map(|alike| self.pair(&alike, codes, functions)).collect()
     }
 
     /// What a row holds on both sides, by the pass and the operator that allocated.
@@ -247,11 +251,12 @@ impl<'t> Rows<'t> {
         &mut self,
         alike: &Sides<Vec<UnpairedStack>>,
         codes: Sides<&SnapshotCode<'_>>,
-        names: &Sides<HashSet<u64>>,
+        functions: &Sides<Functions>,
     ) -> Vec<StackMove> {
         let [before, after] = alike.each().map(|(_, left)| &left[..left.len().min(MOST_ALIKE)]);
-        let old = before.iter().map(|left| Likeness::new(codes.before, left.member, &names.after));
-        let new: Vec<_> = after.iter().map(|left| Likeness::new(codes.after, left.member, &names.before)).collect();
+        let old = before.iter().map(|left| Likeness::new(codes, Side::Before, left.member.stack, functions));
+        let new = after.iter().map(|left| Likeness::new(codes, Side::After, left.member.stack, functions));
+        let new: Vec<_> = new.collect();
         let mut scored = Vec::new();
         for (i, old) in old.enumerate() {
             scored.extend(new.iter().enumerate().filter_map(|(j, new)| Some((old.score(new)?, i, j))));
@@ -297,25 +302,29 @@ fn taken(moves: &[StackMove]) -> HashSet<(usize, ExactStack)> {
     moves.iter().flat_map(|moved| moved.stacks.each()).flat_map(|(_, stacks)| stacks).map(UnpairedStack::id).collect()
 }
 
-/// The functions of a side.
-fn functions(stacks: &[StackTotal], code: &SnapshotCode<'_>) -> HashSet<Token> {
-    let members = stacks.iter().flat_map(|total| &*total.members);
-    members.flat_map(|member| code.tokens(member.stack)).collect()
-}
-
 /// The evidence that two stacks are the same one at another place.
 struct Likeness<'c> {
     operator: Option<&'c str>,
-    functions: Vec<u64>,
+    functions: &'c [Token],
+    /// Their names without classes and files, which a change may have moved them from.
+    names: Vec<u64>,
+    /// Whether both sides have each function. Which lambda or comprehension one is, is not known.
+    is_of_both: Vec<bool>,
     /// Whether the other side lacks its innermost function.
     is_of_one_side: bool,
 }
 
 impl<'c> Likeness<'c> {
-    fn new(code: &'c SnapshotCode<'_>, member: GroupMember, others: &HashSet<u64>) -> Self {
-        let functions = code.plain_names(member.stack);
-        let is_of_one_side = functions.first().is_some_and(|innermost| !others.contains(innermost));
-        Self { operator: code.allocating_operator(member.stack), functions, is_of_one_side }
+    fn new(codes: Sides<&'c SnapshotCode<'_>>, side: Side, stack: StackId, functions: &'c Sides<Functions>) -> Self {
+        let own = functions.of(side).of(stack);
+        let others = functions.of(side.other());
+        Self {
+            operator: codes.of(side).allocating_operator(stack),
+            functions: own,
+            names: own.iter().map(Token::plain_name).collect(),
+            is_of_both: own.iter().map(|function| others.has(function) && !function.is_unnamed()).collect(),
+            is_of_one_side: own.first().is_some_and(|innermost| !others.has(innermost)),
+        }
     }
 
     /// Whether the same operator allocates, and the part of the functions that is the same; `None` if they are not the same
@@ -323,16 +332,23 @@ impl<'c> Likeness<'c> {
     /// one of them keeps less and the other one more.
     fn score(&self, new: &Self) -> Option<(bool, f64)> {
         let same_operator = self.operator == new.operator;
-        let part = shared_part(&self.functions, &new.functions);
         let may_be_same = same_operator || self.is_of_one_side || new.is_of_one_side;
-        (may_be_same && part >= SAME_STACK).then_some((same_operator, part))
+        let operations = difference(Sides { before: &self.names, after: &new.names });
+        let same: usize = operations.iter().map(|op| if let DiffOp::Equal { len, .. } = op { *len } else { 0 }).sum();
+        let all = self.names.len() + new.names.len();
+        let part = 2.0 * approximate(same as u64) / approximate(all.max(1) as u64);
+        let is_same = may_be_same && part >= SAME_STACK && !operations.into_iter().any(|op| self.exchanges(new, op));
+        is_same.then_some((same_operator, part))
     }
-}
 
-/// The part of the functions of two stacks that is the same.
-fn shared_part(old: &[u64], new: &[u64]) -> f64 {
-    let operations = difference(Sides { before: old, after: new }).into_iter();
-    let same: usize = operations.map(|op| if let DiffOp::Equal { len, .. } = op { len } else { 0 }).sum();
-    let all = old.len() + new.len();
-    2.0 * approximate(same as u64) / approximate(all.max(1) as u64)
+    /// Whether the other stack runs a different function at a place where both sides have both.
+    fn exchanges(&self, new: &Self, op: DiffOp) -> bool {
+        let [mut old_range, mut new_range] = [op.old_range(), op.new_range()];
+        if let DiffOp::Equal { .. } = op {
+            return old_range
+                .zip(new_range)
+                .any(|(i, j)| self.functions[i] != new.functions[j] && self.is_of_both[i] && new.is_of_both[j]);
+        }
+        old_range.any(|i| self.is_of_both[i]) && new_range.any(|j| new.is_of_both[j])
+    }
 }

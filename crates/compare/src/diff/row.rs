@@ -131,10 +131,10 @@ pub struct JointChange {
     pub delta: i128,
     /// How far `delta` may be from the truth, because the sizes of blocks are not certain.
     pub error: u64,
-    /// The least that the before can have held at once, and the most of the after; `None` where that is not known.
+    /// The most that all rows of the code held at once; `None` where that is not known.
     pub highest: Sides<Option<u64>>,
-    /// How far the change of `highest` may be.
-    pub highest_error: u64,
+    /// How far `highest` may be from the truth.
+    pub highest_errors: Sides<u64>,
 }
 
 /// The change of one stack's total at the moment that is compared.
@@ -147,8 +147,10 @@ pub struct Row {
     pub change: ChangeKind,
     /// True if its sides were paired by similarity: the code between them has changed.
     pub moved: bool,
-    /// Its name, as in the after where it exists there.
+    /// Its name, as in the after where the line that changed most exists there.
     pub label: String,
+    /// True if that line does not exist there.
+    pub is_gone: bool,
     /// Its other names: in the before, or after another line of it.
     pub aliases: Vec<String>,
     /// Its key, as in the after where it exists there.

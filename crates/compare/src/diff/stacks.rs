@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use ptmem_base::sides::Side;
 use ptmem_snapshot::snapshot::StackId;
-use ptmem_trace::profile::{ErrorBound, GroupMember, Held, StackTotal, lines_of};
+use ptmem_trace::profile::{DeviceProfile, ErrorBound, GroupMember, Held, StackTotal, lines_of};
 use ptmem_trace::replay::Position;
 use ptmem_trace::stack::{
     ComparedFunctions, GroupBy, GroupFigures, Grouper, InOrder, Key, Label, Paired, SnapshotCode, StackGroup, pair,
@@ -20,6 +20,7 @@ use ptmem_base::sides::Sides;
 /// Compares the stacks of both sides.
 pub(super) fn rows(
     stacks: Sides<&[StackTotal]>,
+    devices: Sides<Option<&DeviceProfile>>,
     groupers: &Sides<Grouper<'_>>,
     pairs: &[(usize, usize)],
     peaks: Sides<Option<Position>>,
@@ -28,7 +29,7 @@ pub(super) fn rows(
     // All of a group may have moved to others.
     let totals = groups.map(|at| stacks.zip(at).map(|(of, at)| at.map(|at| &of[at]).filter(|total| is_left(total))));
     let totals: Vec<_> = totals.collect();
-    let joint = joint_changes(&totals, groupers);
+    let joint = joint_changes(&totals, devices, groupers);
     let mut rows = Vec::new();
     for (at, totals) in totals.into_iter().enumerate() {
         rows.extend(row(totals, groupers, peaks).map(|row| Row { joint: joint.get(&at).copied(), ..row }));
@@ -78,11 +79,9 @@ fn largest_change_first(a: &Row, b: &Row) -> Ordering {
 
 /// The key and the stack that name a row: those of the after, if it is there.
 fn naming_stack<'g>(row: &Row, groupers: &'g Sides<Grouper<'g>>) -> Option<(Key, &'g Grouper<'g>, StackId)> {
-    let (grouper, stack) = match row.stack.after {
-        Some(after) => (&groupers.after, after),
-        None => (&groupers.before, row.stack.before?),
-    };
-    (row.kind == RowKind::Stack).then(|| (Key(row.key.clone()), grouper, stack))
+    let side = if row.is_gone { Side::Before } else { Side::After };
+    let stack = row.stack.of(side).filter(|_| row.kind == RowKind::Stack)?;
+    Some((Key(row.key.clone()), groupers.of(side), stack))
 }
 
 /// The stacks of two profiles that are the same ones, by their positions on both sides: equal by what they are compared
@@ -151,29 +150,28 @@ fn row(
         && held.before.bytes > 0
         && held.after.bytes > 0;
     let members = Members::new(totals, groupers);
-    let stack = members.changed_most(totals);
+    let most = totals.both().and_then(|_| members.changed_most(&held));
+    // Of the lines that a stack sums, one that went names it: any that is left is another one.
+    let sums_lines = groupers.after.by() == GroupBy::Stack;
+    let is_gone = after.is_none() || sums_lines && most.is_some_and(|pair| pair.after.is_none());
+    let first = totals.map(|total| total.and_then(StackTotal::stack));
+    let stack = most.unwrap_or_default().zip(first).map(|(member, first)| member.map(|member| member.stack).or(*first));
     let is_resized = members.are_resized(groupers);
     let lines = match groupers.after.by() {
         GroupBy::Stack if members.pairs.len() > 1 => members.lines(groupers),
         GroupBy::Module => RowLines { more: named.more_modules(), ..RowLines::default() },
         _ => RowLines::default(),
     };
-    let label = match (stack.after, stack.before) {
-        (Some(stack), _) if groupers.after.by().is_place() => groupers.after.label(stack),
-        (None, Some(stack)) if after.is_none() && groupers.before.by().is_place() => groupers.before.label(stack),
-        _ => named.label.clone(),
-    };
-    let mut aliases: Vec<String> = [after, before].into_iter().flatten().map(|total| total.label.clone()).collect();
-    aliases.extend(stack.before.filter(|_| groupers.before.by().is_place()).map(|stack| groupers.before.label(stack)));
-    aliases.sort();
-    aliases.dedup();
-    aliases.retain(|alias| *alias != label);
+    let side = if is_gone { Side::Before } else { Side::After };
+    let naming = stack.of(side).filter(|_| groupers.of(side).by().is_place());
+    let label = naming.map_or_else(|| named.label.clone(), |stack| groupers.of(side).label(stack));
     Some(Row {
         kind: named.bucket.map_or(RowKind::Stack, RowKind::Bucket),
         change,
         moved,
+        aliases: aliases(&label, totals, stack, groupers),
         label,
-        aliases,
+        is_gone,
         key: named.key.0.clone(),
         requested,
         held,
@@ -188,6 +186,22 @@ fn row(
         shapes: shapes(totals),
         ..Row::default()
     })
+}
+
+/// The names of a row beside its label.
+fn aliases(
+    label: &str,
+    totals: Sides<Option<&StackTotal>>,
+    stack: Sides<Option<StackId>>,
+    groupers: &Sides<Grouper<'_>>,
+) -> Vec<String> {
+    let mut aliases: Vec<String> =
+        [totals.after, totals.before].into_iter().flatten().map(|total| total.label.clone()).collect();
+    aliases.extend(stack.before.filter(|_| groupers.before.by().is_place()).map(|stack| groupers.before.label(stack)));
+    aliases.sort();
+    aliases.dedup();
+    aliases.retain(|alias| alias != label);
+    aliases
 }
 
 /// How far figures may be from the truth, for their difference: bounds that the same blocks make cancel.
@@ -226,16 +240,12 @@ impl Members {
 
     /// The one that changed most in the direction of the row, which gives it its name: a group may hold several lines
     /// of one function.
-    fn changed_most(&self, totals: Sides<Option<&StackTotal>>) -> Sides<Option<StackId>> {
-        let first = totals.map(|total| total.and_then(StackTotal::stack));
-        let Some(Sides { before, after }) = totals.both() else { return first };
-        let sign = if after.at.bytes >= before.at.bytes { 1 } else { -1 };
-        let gains = self.pairs.iter().map(|pair| (pair, sign * pair.map(|member| held(*member)).delta()));
+    fn changed_most(&self, of_row: &Sides<Held>) -> Option<Sides<Option<GroupMember>>> {
+        let sign = if of_row.delta() < 0 { -1 } else { 1 };
+        let gains = self.pairs.iter().map(|pair| (*pair, sign * pair.map(|member| held(*member)).delta()));
         // The first of the largest.
         let most = gains.rev().max_by_key(|(_, gained)| *gained).filter(|(_, gained)| *gained > 0);
-        most.map_or(first, |(pair, _)| {
-            pair.zip(first).map(|(member, first)| member.map(|member| member.stack).or(*first))
-        })
+        most.map(|(pair, _)| pair)
     }
 
     /// The lines that hold something on either side, each under the name it has in the after, if it is there.

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::pattern::Pattern;
+use ptmem_compare::diff::cause::Cause;
 use ptmem_compare::diff::{DeviceDiff, Diff};
+use ptmem_compare::patch::Edit;
 use ptmem_trace::profile::Profile;
 
 use super::Config;
@@ -20,6 +22,8 @@ enum Noun {
         of_host: bool,
     },
     Path,
+    /// Of a change of the code.
+    Edit,
 }
 
 impl Noun {
@@ -28,6 +32,7 @@ impl Noun {
         match self {
             Self::Thing { thing, .. } => thing.noun(),
             Self::Path => "path",
+            Self::Edit => "edit",
         }
     }
 
@@ -52,8 +57,17 @@ impl Noun {
                 let paths = codes.each().into_iter().flat_map(|(_, code)| code.paths());
                 paths.map(str::to_owned).collect()
             }
+            Self::Edit => {
+                let edits = causes(diff).filter(|cause| cause.is_code_known).flat_map(|cause| cause.edits.iter());
+                edits.filter_map(Edit::name).map(str::to_owned).collect()
+            }
         }
     }
+}
+
+/// A cause of the growth of each device: all of one have the same edits.
+fn causes(diff: &Diff) -> impl Iterator<Item = &Cause> {
+    diff.devices.iter().filter_map(|device| device.causes.first())
 }
 
 /// The devices of a comparison, or its pinned host memory.
@@ -88,6 +102,7 @@ impl Rule<'_> {
             Noun::Thing { thing: NamedThing::Phase | NamedThing::Module | NamedThing::Pool, .. } | Noun::Path => {
                 names.iter().any(|name| self.pattern.matches(name))
             }
+            Noun::Edit => causes(diff).flat_map(|cause| cause.edits.iter()).any(|edit| edit.is_named(self.pattern)),
         }
     }
 }
@@ -100,9 +115,11 @@ fn rules(config: &Config) -> Vec<Rule<'_>> {
         let key = format!("[[accept]] {}", if of_host { "metric" } else { thing.key() });
         Some(Rule { key: key.into(), pattern: pattern.as_ref()?, noun: Noun::Thing { thing, of_host } })
     });
+    let edits = config.accepted.iter().filter_map(|accepted| accepted.through.as_ref());
+    let edits = edits.map(|pattern| Rule { key: "[[accept]] through".into(), pattern, noun: Noun::Edit });
     let own = config.rules.own.iter().map(|pattern| Rule { key: "own".into(), pattern, noun: Noun::Path });
     let foreign = config.rules.foreign.iter().map(|pattern| Rule { key: "foreign".into(), pattern, noun: Noun::Path });
-    accepted.chain(own).chain(foreign).collect()
+    accepted.chain(edits).chain(own).chain(foreign).collect()
 }
 
 /// The rules of a configuration that nothing matched so far, and the names that they were compared with.
@@ -145,7 +162,10 @@ impl<'c> Usage<'c> {
         if !self.has_names {
             return Vec::new();
         }
-        let of_rules = self.rules.iter().map(|Rule { key, pattern, noun }| {
+        // Where nothing grew, or the change is not known, no edits are.
+        let has_edits = self.names.get(&Noun::Edit).is_some_and(|edits| !edits.is_empty());
+        let rules = self.rules.iter().filter(|rule| rule.noun != Noun::Edit || has_edits);
+        let of_rules = rules.map(|Rule { key, pattern, noun }| {
             let names = self.names.get(noun).into_iter().flatten();
             let noun = noun.name();
             let near = pattern.unmatched(noun, names.map(String::as_str));

@@ -59,13 +59,6 @@ impl JudgedFigure {
         Self { of: FigureOf::Code, delta: code.delta, most, error: i128::from(code.error) }
     }
 
-    /// Shrinkage of the most that code held is not known.
-    fn highest_of_code(limit: &Limit, code: &JointChange) -> Option<Self> {
-        let highest = code.highest.both()?;
-        let most = most(limit, highest.before);
-        Some(Self { of: FigureOf::Code, delta: highest.delta().max(0), most, error: i128::from(code.highest_error) })
-    }
-
     /// Whether it is beyond the limit in the direction of a sign, if it is off by an error.
     fn is_beyond(&self, sign: i128, error: i128) -> bool {
         (sign * self.delta).saturating_add(error) > self.most
@@ -154,7 +147,8 @@ impl Gated<'_> {
         let mut all = Vec::with_capacity(4);
         if self.growth.target.kind == LimitKind::StackHighest {
             all.push(JudgedFigure::new(FigureOf::Limited, limit, row.highest.both()?, row.highest_errors));
-            all.extend(of_code.and_then(|code| JudgedFigure::highest_of_code(limit, code)));
+            let highest = of_code.and_then(|code| Some((code.highest.both()?, code.highest_errors)));
+            all.extend(highest.map(|(of, errors)| JudgedFigure::new(FigureOf::Code, limit, of, errors)));
         } else {
             let held = row.held.map(|held| held.bytes);
             all.push(JudgedFigure::new(FigureOf::Limited, limit, held, row.held_errors));

@@ -171,9 +171,7 @@ fn entries(gate: &Gate, is_wide: bool) -> Vec<AcceptEntry> {
 fn through(comparison: &Comparison, check: &Check) -> Option<String> {
     let device = comparison.diff.devices.iter().find(|device| device.id() == check.device)?;
     let edit = device.edit(check.accepted_edit(device)?)?;
-    let package = edit.package().map(|(name, _)| name);
-    let name = package.or(edit.whole_file()).or_else(|| edit.shown().map(|(_, _, _, text)| text))?;
-    Some(Pattern::literal(name))
+    edit.name().map(Pattern::literal)
 }
 
 /// The name of the subject of a check, or of all subjects of its kind.

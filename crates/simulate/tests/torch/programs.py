@@ -9,6 +9,7 @@ import json
 import os
 import sys
 
+import frozen_torch  # noqa: F401
 import torch
 from decisions import differences
 from torch import nn

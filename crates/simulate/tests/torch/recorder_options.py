@@ -8,6 +8,7 @@ import pickle
 import sys
 from pathlib import Path
 
+import frozen_torch  # noqa: F401
 import torch
 
 memory = torch.cuda.memory

@@ -275,7 +275,14 @@ impl DeviceProfile {
     pub(super) fn forget_trace(&mut self) {
         self.trace = Trace::default();
         self.counts = BlockCounts::default();
+        self.times = Vec::new();
         self.layout = None;
+    }
+
+    /// Drops the rows, which a comparison has of its own.
+    pub(super) fn forget_stacks(&mut self) {
+        self.stacks = Vec::new();
+        self.phases = Phases::default();
     }
 
     /// True if some of its stacks have frames of the forward pass, as anomaly mode records them. `tables` are those of its

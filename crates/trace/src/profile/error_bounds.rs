@@ -28,7 +28,7 @@ impl DeviceProfile {
     }
 
     /// How far the most bytes of groups of classes may be from the truth, because the sizes of blocks are not certain.
-    pub(super) fn bounds_of_groups(&self, groups: &[u32], count: usize, code: &SnapshotCode<'_>) -> Vec<ErrorBound> {
+    pub fn bounds_of_groups(&self, groups: &[u32], count: usize, code: &SnapshotCode<'_>) -> Vec<ErrorBound> {
         if !self.trace.is_uncertain() {
             return vec![ErrorBound::default(); count];
         }

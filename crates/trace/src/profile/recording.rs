@@ -152,7 +152,7 @@ impl Profile {
     /// Drops everything that a report on many comparisons does not show.
     pub fn forget_stacks(&mut self) {
         self.forget_history();
-        self.devices.iter_mut().for_each(|device| device.stacks = Vec::new());
+        self.devices.iter_mut().for_each(DeviceProfile::forget_stacks);
         self.tables = Arc::default();
         self.facts = None;
     }

@@ -5,7 +5,6 @@ use ptmem_snapshot::snapshot::{FrameId, StackId};
 use super::classify::Owner;
 use super::code::SnapshotCode;
 use super::operator::{Operation, Symbol, bare_name};
-use super::token::Token;
 
 /// The place of the backward pass of a compiled graph.
 pub(super) const COMPILED: &str = "compiled graph";
@@ -70,11 +69,6 @@ impl SnapshotCode<'_> {
     pub fn allocating_operator(&self, stack: StackId) -> Option<&str> {
         let operation = self.operation(stack);
         operation.allocating.or(operation.operator).or(operation.node)
-    }
-
-    /// The functions that identify a stack, without their classes and files, as digests.
-    pub fn plain_names(&self, stack: StackId) -> Vec<u64> {
-        self.tokens(stack).iter().map(Token::plain_name).collect()
     }
 
     /// True for the workspace of a handle of cuBLAS.

@@ -9,6 +9,7 @@ use ptmem_snapshot::snapshot::{FrameId, StackId};
 use super::calls::COMPILED;
 use super::classify::Owner;
 use super::operator::Operation;
+use super::token::UNNAMED;
 use super::{GroupBy, Grouper, Key, SnapshotCode};
 
 /// A label in its parts: `backward: SITE > INSIDE OPERATION from CALLER`.
@@ -100,13 +101,13 @@ impl SnapshotCode<'_> {
     /// The function around a lambda or a comprehension, where it is on the stack: of its callers in the same file the
     /// one whose line is nearest.
     fn function_around(&self, stack: StackId, frame: FrameId) -> Option<FrameId> {
-        if !is_nested(self.function(frame)) {
+        if !UNNAMED.contains(&self.function(frame)) {
             return None;
         }
         let line = self.line(frame)?;
         let outside = self.python(stack).skip_while(|&inside| inside != frame).skip(1);
-        let around =
-            outside.filter(|&caller| self.file(caller) == self.file(frame) && !is_nested(self.function(caller)));
+        let around = outside
+            .filter(|&caller| self.file(caller) == self.file(frame) && !UNNAMED.contains(&self.function(caller)));
         around.min_by_key(|&caller| self.line(caller).map_or(u32::MAX, |of_caller| of_caller.abs_diff(line)))
     }
 
@@ -125,11 +126,6 @@ impl SnapshotCode<'_> {
         }
         self.python(stack).take_while(|&frame| Some(frame) != site).collect()
     }
-}
-
-/// Functions without a name of their own.
-fn is_nested(function: &str) -> bool {
-    matches!(function, "<lambda>" | "<listcomp>" | "<setcomp>" | "<dictcomp>" | "<genexpr>")
 }
 
 /// The operation that follows Python frames.
@@ -185,7 +181,7 @@ impl<'c> AlikeStack<'c> {
     fn shares(&self, other: &Self, part: Distinction) -> bool {
         let frame = self.frame(part);
         std::ptr::eq(self.code, other.code)
-            && frame.is_some_and(|frame| !is_nested(self.code.function(frame)))
+            && frame.is_some_and(|frame| !UNNAMED.contains(&self.code.function(frame)))
             && frame == other.frame(part)
     }
 

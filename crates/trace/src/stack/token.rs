@@ -1,6 +1,7 @@
 //! Functions: what identifies them, and the part of their names that is shown.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use ptmem_base::text::cut;
 use rustc_hash::FxHashMap;
@@ -20,6 +21,12 @@ pub(super) fn sha1(parts: &[&[u8]]) -> Digest {
 pub(super) fn head(digest: &Digest) -> u64 {
     u64::from_le_bytes([digest[0], digest[1], digest[2], digest[3], digest[4], digest[5], digest[6], digest[7]])
 }
+
+/// Names of functions without a name of their own.
+pub(super) const UNNAMED: [&str; 5] = ["<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"];
+
+/// Their digests.
+static UNNAMED_DIGESTS: LazyLock<[u64; 5]> = LazyLock::new(|| UNNAMED.map(|name| head(&sha1(&[name.as_bytes()]))));
 
 /// A function, independent of the folder of its file and of its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -43,6 +50,11 @@ impl Token {
     /// The name of the function without its class and file, as a digest.
     pub fn plain_name(&self) -> u64 {
         self.name
+    }
+
+    /// True for a lambda or a comprehension: all of a file or function are one.
+    pub fn is_unnamed(&self) -> bool {
+        UNNAMED_DIGESTS.contains(&self.name)
     }
 
     /// The same where the function has a name within its class or its function.

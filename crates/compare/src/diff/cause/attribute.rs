@@ -1,7 +1,7 @@
 //! The share of each edit in the growth of a device.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
@@ -147,7 +147,9 @@ impl GrowthParts<'_, '_> {
         let edits = Arc::clone(edits);
         let mut cause = Cause { figure, place, edits, only, unread, is_code_known, ..Cause::default() };
         let mut slack = 0;
-        for holding in holdings {
+        let mut grown: Vec<_> = holdings.iter().map(|holding| self.grown(holding)).collect();
+        join_functions(&mut grown, &cause.edits);
+        for (holding, grown) in holdings.iter().zip(grown) {
             let row = &device.rows[holding.row];
             let delta = holding.held.delta();
             let bytes = u64::try_from(delta.unsigned_abs()).unwrap_or(u64::MAX);
@@ -161,9 +163,8 @@ impl GrowthParts<'_, '_> {
                 (_, 0) => {}
                 (_, 1..) => {
                     cause.grown += bytes;
-                    let growth = self.lives.growth(figure, holding, row, self.places.after);
+                    let Some(GrownPart { growth, parts }) = grown else { continue };
                     let is_slack = figure == Figure::Peak && row.is_slack();
-                    let parts = if is_slack { BTreeMap::new() } else { self.attribution(holding, &growth, bytes) };
                     slack += if is_slack { bytes } else { 0 };
                     let left = bytes - parts.values().sum::<u64>();
                     cause.no_edit += left;
@@ -201,6 +202,17 @@ impl GrowthParts<'_, '_> {
         cause
     }
 
+    /// How a row grew, and the ways from it to edits; `None` if it did not.
+    fn grown(self, holding: &Holding) -> Option<GrownPart> {
+        let Self { device, figure, .. } = self;
+        let row = &device.rows[holding.row];
+        let bytes = u64::try_from(holding.held.delta()).ok().filter(|bytes| *bytes > 0)?;
+        let growth = self.lives.growth(figure, holding, row, self.places.after);
+        let is_slack = figure == Figure::Peak && row.is_slack();
+        let parts = if is_slack { BTreeMap::new() } else { self.attribution(holding, &growth, bytes) };
+        Some(GrownPart { growth, parts })
+    }
+
     /// The ways from a row to edits, with their bytes.
     fn attribution(self, holding: &Holding, growth: &RowGrowth, bytes: u64) -> BTreeMap<WayToEdit, u64> {
         let Self { change: ChangeEdits { edits, of_numbers, marks, is_code_known, .. }, lives, places, .. } = self;
@@ -219,7 +231,11 @@ impl GrowthParts<'_, '_> {
             own.or(kept.map(|edit| WayToEdit::new(edit, EditEvidence::Kept)))
                 .or(line)
                 .or(of_ratio.filter(|way| is_larger && edits[way.edit].kind == EditKind::Configuration))
-                .or_else(|| marks.after.scope(stack).map(|edit| WayToEdit::new(edit, EditEvidence::Scope)))
+                .or_else(|| {
+                    // An edit may keep what is allocated above it.
+                    let scope = if is_kept { marks.after.scope(stack) } else { marks.after.above(stack) };
+                    scope.map(|edit| WayToEdit::new(edit, EditEvidence::Scope))
+                })
                 // Code has many numbers, and many reasons to allocate more often. Some fit by chance: an edited function on the way
                 // comes first.
                 .or(of_ratio)
@@ -239,6 +255,37 @@ impl GrowthParts<'_, '_> {
             }
         }
         parts
+    }
+}
+
+/// How a row grew, and the ways from it to edits, with their bytes.
+struct GrownPart {
+    growth: RowGrowth,
+    parts: BTreeMap<WayToEdit, u64>,
+}
+
+/// Lets one edit of each function or class stand for all that stacks lead to by that: the one that most bytes do.
+fn join_functions(grown: &mut [Option<GrownPart>], edits: &[Edit]) {
+    let mut bytes: BTreeMap<usize, u64> = BTreeMap::new();
+    for (way, part) in grown.iter().flatten().flat_map(|grown| &grown.parts) {
+        if way.how == EditEvidence::Scope {
+            *bytes.entry(way.edit).or_default() += part;
+        }
+    }
+    let mut most: HashMap<_, usize> = HashMap::new();
+    for (&edit, part) in &bytes {
+        let stands = most.entry(edits[edit].body_now()).or_insert(edit);
+        *stands = if *part > bytes[stands] { edit } else { *stands };
+    }
+    for grown in grown.iter_mut().flatten() {
+        let mut joined: BTreeMap<WayToEdit, u64> = BTreeMap::new();
+        for (mut way, part) in std::mem::take(&mut grown.parts) {
+            if way.how == EditEvidence::Scope {
+                way.edit = most[&edits[way.edit].body_now()];
+            }
+            *joined.entry(way).or_default() += part;
+        }
+        grown.parts = joined;
     }
 }
 

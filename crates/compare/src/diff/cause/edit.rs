@@ -1,5 +1,7 @@
 //! Guesses from the text of an edit how it can affect memory.
 
+use std::ops::RangeInclusive;
+
 use ptmem_base::pattern::Pattern;
 use ptmem_base::sides::{Side, Sides};
 
@@ -10,6 +12,11 @@ impl Edit {
     /// a name from elsewhere.
     pub fn can_matter(&self) -> bool {
         self.kind != EditKind::Log && (!self.is_import() || !self.rebound.is_empty())
+    }
+
+    /// The file of the after and the lines of the function or class around it there.
+    pub(super) fn body_now(&self) -> (Option<&str>, Option<&RangeInclusive<u32>>) {
+        (self.path.after.as_deref(), self.body.after.as_ref())
     }
 
     /// True if its file has tests by its name.
@@ -84,6 +91,12 @@ impl Edit {
     /// True if its new number is the larger one.
     pub(super) fn raises_number(&self) -> bool {
         self.numbers().is_some_and(|numbers| numbers.after > numbers.before)
+    }
+
+    /// Its name in an agreement: its package or file, or its line.
+    pub fn name(&self) -> Option<&str> {
+        let package = self.package().map(|(name, _)| name);
+        package.or(self.whole_file()).or_else(|| self.shown().map(|(_, _, _, text)| text))
     }
 
     /// True if a pattern names it: its line, its place, its function or its package.

@@ -1,5 +1,6 @@
 //! The edits that the frames of one side pass through.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -20,6 +21,8 @@ struct FrameEdits {
     line: Option<WayToEdit>,
     /// The edit of the function or class around it.
     scope: Option<usize>,
+    /// The last edit of that above the line of the frame.
+    above: Option<usize>,
 }
 
 /// The edits of every frame of one side.
@@ -78,6 +81,12 @@ impl<'p> Marks<'p> {
         self.code.python(stack).find_map(|frame| self.of[frame.index()].scope)
     }
 
+    /// The edit of that function or class which is the next one above the line that the stack passes through, if any is above.
+    pub(super) fn above(&self, stack: StackId) -> Option<usize> {
+        let mut marks = self.code.python(stack).map(|frame| self.of[frame.index()]);
+        marks.find_map(|mark| mark.above.or(mark.scope))
+    }
+
     /// The innermost edited line or package that a stack passes through, or else the innermost edited function or class.
     pub(super) fn edit(&self, stack: StackId) -> Option<usize> {
         self.line(stack).map(|way| way.edit).or_else(|| self.scope(stack))
@@ -102,6 +111,8 @@ struct EditsOfFile {
     lines: Innermost<(u32, bool, usize, usize)>,
     /// The functions and classes around them, the shortest first, and then those that may keep something.
     scopes: Innermost<(u32, bool, usize)>,
+    /// From each edit to the end of its function or class: those of the shortest one first, and then the last.
+    below: Innermost<(u32, Reverse<u32>, usize)>,
 }
 
 impl EditsOfFile {
@@ -117,7 +128,14 @@ impl EditsOfFile {
             let body = edit.body.of(side).clone()?;
             Some((body.clone(), (length(&body), !edit.may_keep(), index)))
         });
-        Self { lines: Innermost::new(lines), scopes: Innermost::new(scopes) }
+        let below = edits.iter().filter(|(_, edit)| edit.kind == EditKind::Code && edit.can_matter());
+        let below = below.filter_map(|&(index, edit)| {
+            let body = edit.body.of(side).clone()?;
+            let line =
+                edit.line.of(side).as_ref().map(|(line, _)| *line).or(edit.near.filter(|_| side == Side::After))?;
+            Some((line..=*body.end(), (length(&body), Reverse(line), index)))
+        });
+        Self { lines: Innermost::new(lines), scopes: Innermost::new(scopes), below: Innermost::new(below) }
     }
 }
 
@@ -154,16 +172,22 @@ impl<'e> EditsOfSide<'e> {
         if code.owner(frame) == Owner::Library {
             let package = code.path(frame).split('/').next().map(normal).unwrap_or_default();
             let edit = self.packages.get(&package).copied();
-            return FrameEdits { line: edit.map(|edit| WayToEdit::new(edit, EditEvidence::Package)), scope: None };
+            let line = edit.map(|edit| WayToEdit::new(edit, EditEvidence::Package));
+            return FrameEdits { line, ..FrameEdits::default() };
         }
         if let Some(edit) = self.whole_around(code.path(frame)) {
-            return FrameEdits { line: Some(WayToEdit::new(edit, EditEvidence::Package)), scope: None };
+            return FrameEdits { line: Some(WayToEdit::new(edit, EditEvidence::Package)), ..FrameEdits::default() };
         }
         let of_file = path.and_then(|path| self.files.get(path));
         let (Some(line), Some(of_file)) = (code.line(frame), of_file) else { return FrameEdits::default() };
         let way = |(_, _, edit, statement)| WayToEdit { edit, how: EditEvidence::Line, statement: Some(statement) };
         let scope = of_file.scopes.around(line);
-        FrameEdits { line: of_file.lines.around(line).map(way), scope: scope.map(|(_, _, edit)| edit) }
+        let above = of_file.below.around(line).filter(|above| scope.is_some_and(|scope| scope.0 == above.0));
+        FrameEdits {
+            line: of_file.lines.around(line).map(way),
+            scope: scope.map(|(_, _, edit)| edit),
+            above: above.map(|(_, _, edit)| edit),
+        }
     }
 
     /// The archive, notebook or submodule that a path lies in, or which it is.

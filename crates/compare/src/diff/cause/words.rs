@@ -147,9 +147,7 @@ impl Cause {
 
     /// The number of other edits of the same function or class, as the rest of a sentence: its stacks lead to all of them.
     fn others_of_scope(&self, edit: &Edit) -> String {
-        let is_of_scope = |other: &&Edit| {
-            other.can_matter() && other.path.after == edit.path.after && other.body.after == edit.body.after
-        };
+        let is_of_scope = |other: &&Edit| other.can_matter() && other.body_now() == edit.body_now();
         let of_scope = self.edits.iter().filter(|other| edit.body.after.is_some() && is_of_scope(other)).count();
         match of_scope.saturating_sub(1) {
             0 => String::new(),
