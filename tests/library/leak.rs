@@ -521,6 +521,56 @@ fn optimizers_of_different_names_are_of_one_step() {
     }
 }
 
+/// Steps that call optimizers of one class in turn, which allocate to clip gradients and to update or do not, and keep 2 KiB. Every
+/// fourth one is followed by validation, which allocates on more lines than the rest.
+fn optimizers_in_a_loop(count: usize, optimizers: usize, allocate: bool) -> Program {
+    let mut program = Program::default();
+    let backward = ["/usr/lib/torch/autograd/__init__.py:backward:374", "/work/job.py:train:12"];
+    for step in 0..count {
+        program.alloc("x", "forward:10", 512 * 40);
+        program.alloc_under("y", &backward, 512 * 30);
+        program.free("y");
+        program.free("x");
+        program.alloc("leak", "train:13", 2048);
+        for _ in 0..optimizers {
+            let blocks = if allocate { &["z"][..] } else { &[] };
+            for block in blocks {
+                program.alloc(*block, "clip:14", 512);
+                program.free(block);
+            }
+            program.mark("START", "Optimizer.step#Adam.step");
+            for block in blocks {
+                program.alloc_under(*block, &["/usr/lib/torch/optim/adam.py:step:791", "/work/job.py:train:15"], 512);
+                program.free(block);
+            }
+            program.mark("END", "Optimizer.step#Adam.step");
+            program.mark("START", "Optimizer.zero_grad#Adam.zero_grad");
+            program.mark("END", "Optimizer.zero_grad#Adam.zero_grad");
+        }
+        for line in (20..32).filter(|_| step % 4 == 3) {
+            program.alloc("score", &format!("validate:{line}"), 1024);
+            program.free("score");
+        }
+    }
+    program
+}
+
+#[test]
+fn a_step_has_a_backward_pass_and_may_have_validation() {
+    for (optimizers, allocate, how) in [
+        (1, true, "Optimizer.step#*"),
+        (4, true, "Optimizer.step#*, 4 to a step"),
+        (4, false, "Optimizer.step#*, 4 to a step"),
+        (10, true, "Optimizer.step#*, 10 to a step"),
+    ] {
+        let search = optimizers_in_a_loop(24, optimizers, allocate).search(&LeakOptions::default());
+        let device = only_device(&search);
+        assert_eq!((device.how.clone(), device.points.len()), (Some(FoundBy::Named(how.to_owned())), 24));
+        let [leak] = &device.leaks[..] else { panic!("{:#?}", device.leaks) };
+        assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (2048, 22, 22), "{how}");
+    }
+}
+
 type NameOfStep = fn(usize) -> String;
 
 /// Steps of this name that replay a graph. Every fourth keeps a block.

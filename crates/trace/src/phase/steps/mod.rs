@@ -2,6 +2,7 @@
 
 mod built;
 mod calls;
+mod folded;
 mod rounds;
 mod sizes;
 
@@ -11,7 +12,6 @@ use std::sync::Arc;
 
 use ptmem_base::pattern::Pattern;
 use ptmem_snapshot::snapshot::{OutermostCalls, StackId};
-use rustc_hash::FxHashSet;
 use serde::{Serialize, Serializer};
 
 pub use self::built::{BuiltUp, initializes};
@@ -158,7 +158,7 @@ pub fn find(
         WantedSteps::Any => {
             let of_profiler = annotated(marks, PROFILER);
             // The profiler counts steps; an optimizer may be one of several.
-            let of_optimizers = annotated(marks, OPTIMIZER).map(|steps| steps.folded(course));
+            let of_optimizers = annotated(marks, OPTIMIZER).map(|steps| steps.folded(course, code));
             let mut named: Vec<Steps> = of_profiler.into_iter().chain(of_optimizers).collect();
             // The profiler may have recorded only a few of many steps.
             if let Some(at) = named.iter().position(|steps| steps.cover(course)) {
@@ -319,83 +319,4 @@ impl AllocationCourse {
     fn frees_own(&self, events: &Range<usize>) -> bool {
         self.within(events).iter().any(|one| one.freed.count() <= events.end)
     }
-}
-
-/// Calls of optimizers that are tried as one step: each number costs a walk over the history.
-const MOST_IN_ROUND: usize = 8;
-
-/// The similarity of neighbors is at most this percentage of the similarity of recurring calls. Needed for
-/// `adversarial` of crates/simulate/tests/torch/programs.py.
-const NEIGHBOURS_ALIKE: usize = 75;
-
-impl Steps {
-    /// Joins the calls that make up one round: a step may call several optimizers, for several models or devices.
-    /// Merges pairs of rounds if every second round is more similar than neighbors are.
-    fn folded(mut self, course: &AllocationCourse) -> Self {
-        let mut calls = self.join_names();
-        let mut begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
-        begins.push(course.events);
-        let rounds = begins.windows(2).map(|pair| course.within(&(pair[0]..pair[1])));
-        let rounds: Vec<FxHashSet<Option<StackId>>> =
-            rounds.map(|round| round.iter().map(|one| one.stack).collect()).collect();
-        // The first round warms up, and the last is not over.
-        let rounds = rounds.get(1..rounds.len().saturating_sub(1)).unwrap_or_default();
-        let next = likeness(rounds, 1);
-        // Calls after which everything recurs, with their likeness.
-        let lags = (2..=MOST_IN_ROUND).filter(|lag| rounds.len() >= lag * 3).map(|lag| (lag, likeness(rounds, lag)));
-        let periods = lags.filter(|(_, alike)| nearly_all(*alike, 1000) && next * 100 <= alike * NEIGHBOURS_ALIKE);
-        // Calls with no allocation between them do not show a round.
-        let allocating = rounds.iter().filter(|round| !round.is_empty()).count();
-        let periods = periods.filter(|_| nearly_all(allocating, rounds.len()));
-        // Take the shortest of equally good periods: two rounds in a row are a period too.
-        if let Some((lag, _)) = periods.reduce(|best, other| if other.1 > best.1 + 50 { other } else { best }) {
-            self.steps = self.steps.into_iter().step_by(lag).collect();
-            calls *= lag;
-        }
-        if let FoundBy::Named(name) = &mut self.how
-            && calls > 1
-        {
-            name.push_str(&format!(", {calls} to a step"));
-        }
-        self
-    }
-
-    /// Joins calls of optimizers of different names, each of which a step calls once: between them, it may allocate nothing.
-    /// Returns the number of calls in a step.
-    fn join_names(&mut self) -> usize {
-        let mut rounds: Vec<(Step, usize)> = Vec::new();
-        let mut called: FxHashSet<&StepName> = FxHashSet::default();
-        for step in &self.steps {
-            match rounds.last_mut() {
-                Some((_, calls)) if !called.contains(&step.name) => *calls += 1,
-                _ => {
-                    called = FxHashSet::default();
-                    rounds.push((step.clone(), 1));
-                }
-            }
-            called.insert(&step.name);
-        }
-        // The last round is not over.
-        let whole = rounds.split_last().map(|(_, whole)| whole).unwrap_or_default();
-        let of_several = whole.iter().filter(|(_, calls)| *calls > 1).count();
-        if !nearly_all(of_several, whole.len()) {
-            return 1;
-        }
-        let most = rounds.iter().map(|(_, calls)| *calls).max();
-        self.steps = rounds.into_iter().map(|(step, _)| step).collect();
-        most.unwrap_or(1)
-    }
-}
-
-/// Likeness of rounds at a distance, in thousandths: the mean share of the stacks of two that both have.
-fn likeness(rounds: &[FxHashSet<Option<StackId>>], lag: usize) -> usize {
-    let pairs: Vec<usize> = rounds.iter().zip(rounds.iter().skip(lag)).map(|(a, b)| in_common(a, b)).collect();
-    pairs.iter().sum::<usize>().checked_div(pairs.len()).unwrap_or(0)
-}
-
-/// The share of the stacks of two rounds that both have, in thousandths.
-fn in_common(a: &FxHashSet<Option<StackId>>, b: &FxHashSet<Option<StackId>>) -> usize {
-    let common = a.intersection(b).count();
-    let all = a.len() + b.len() - common;
-    (common * 1000).checked_div(all).unwrap_or(1000)
 }

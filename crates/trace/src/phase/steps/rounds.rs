@@ -8,7 +8,7 @@ use ptmem_snapshot::snapshot::{FrameId, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{AllocationCourse, FEWEST, FoundBy, LONGEST_REST, Step, StepName, Steps, nearly_all};
-use crate::stack::SnapshotCode;
+use crate::stack::{Pass, SnapshotCode};
 use crate::trace::Position;
 
 /// Counts that are tried: each costs a walk over the history.
@@ -68,6 +68,8 @@ pub(super) struct StackInRounds {
     /// Its Python frames, outermost first.
     pub(super) python: Vec<FrameId>,
     backward: bool,
+    /// Whether it allocates neither in a backward pass nor in an optimizer.
+    has_batch: bool,
 }
 
 impl<'c, 't> Rounds<'c, 't> {
@@ -174,10 +176,14 @@ impl<'c, 't> Rounds<'c, 't> {
 
     /// Whether a stack allocates neither in a backward pass nor in an optimizer.
     pub(super) fn has_batch(&self, stack: Option<StackId>) -> bool {
-        let mut kind = self.kinds.get(&stack).into_iter();
-        kind.any(|kind| {
-            !kind.backward && !kind.python.iter().any(|&frame| self.code.file(frame).contains("torch/optim/"))
-        })
+        self.kinds.get(&stack).is_some_and(|kind| kind.has_batch)
+    }
+
+    /// Whether a part of a history in which these stacks allocate may be a whole step of training: it has a backward pass, and more
+    /// than that and optimizers.
+    pub(super) fn are_of_whole_step(&self, stacks: &FxHashSet<Option<StackId>>) -> bool {
+        let mut kinds = stacks.iter().filter_map(|stack| self.kinds.get(stack));
+        self.has_backward && kinds.clone().any(|kind| kind.backward) && kinds.any(|kind| kind.has_batch)
     }
 
     /// Whether a module runs in a round.
@@ -245,7 +251,8 @@ impl StackInRounds {
         python.reverse();
         // Autograd's threads run no Python; where C++ is not recorded, nothing is left of their stacks.
         let backward = stack.is_none_or(|stack| code.is_backward(stack)) || calls_backward(code, &python);
-        Self { python, backward }
+        let has_batch = !backward && stack.is_some_and(|stack| code.pass(stack) != Some(Pass::Optimizer));
+        Self { python, backward, has_batch }
     }
 }
 

@@ -1,0 +1,130 @@
+//! Calls of optimizers that make up one step.
+
+use std::iter::once;
+
+use ptmem_snapshot::snapshot::StackId;
+use rustc_hash::FxHashSet;
+
+use super::rounds::Rounds;
+use super::{AllocationCourse, FoundBy, StepName, Steps, nearly_all};
+use crate::stack::SnapshotCode;
+
+/// Calls of optimizers that are tried as one step: each number costs a walk over the history.
+const MOST_IN_ROUND: usize = 8;
+
+/// The similarity of neighbors is at most this percentage of the similarity of recurring calls. Needed for
+/// `adversarial` of crates/simulate/tests/torch/programs.py.
+const NEIGHBOURS_ALIKE: usize = 75;
+
+/// The part of a history from one call of an optimizer to the next.
+struct CallRound {
+    /// The stacks that allocate in it.
+    stacks: FxHashSet<Option<StackId>>,
+    /// Whether it may be a whole step.
+    is_whole: bool,
+}
+
+impl Steps {
+    /// Joins the calls that make up one round: a step may call several optimizers, for several models or devices.
+    /// Merges pairs of rounds if every second round is more similar than neighbors are.
+    pub(super) fn folded(mut self, course: &AllocationCourse, code: &SnapshotCode<'_>) -> Self {
+        let known = Rounds::new(course, code);
+        let mut rounds = self.rounds(course, &known);
+        let joined = self.join(&Self::begin_after_whole(&rounds)).or_else(|| self.join(&self.begin_by_names()));
+        if joined.is_some() {
+            rounds = self.rounds(course, &known);
+        }
+        let period = period(&rounds);
+        self.steps = self.steps.into_iter().step_by(period).collect();
+        let calls = joined.unwrap_or(1) * period;
+        if let FoundBy::Named(name) = &mut self.how
+            && calls > 1
+        {
+            name.push_str(&format!(", {calls} to a step"));
+        }
+        self
+    }
+
+    fn rounds(&self, course: &AllocationCourse, known: &Rounds<'_, '_>) -> Vec<CallRound> {
+        let ends = self.steps.iter().skip(1).map(|step| step.from.count()).chain(once(course.events));
+        let rounds = self.steps.iter().zip(ends).map(|(step, end)| step.from.count()..end);
+        let rounds = rounds.map(|round| course.within(&round).iter().map(|one| one.stack).collect());
+        rounds.map(|stacks| CallRound { is_whole: known.are_of_whole_step(&stacks), stacks }).collect()
+    }
+
+    /// The calls that begin a step: those after a whole round. What several optimizers allocate between their calls, such as to clip
+    /// gradients, is none.
+    fn begin_after_whole(rounds: &[CallRound]) -> Vec<usize> {
+        // The last round is not over.
+        let over = rounds.split_last().map(|(_, over)| over).unwrap_or_default();
+        // Without one, passes are not known.
+        let has_whole = over.iter().any(|round| round.is_whole);
+        let ends = (1..).zip(over).filter(|(_, round)| !has_whole || round.is_whole);
+        once(0).chain(ends.map(|(call, _)| call)).collect()
+    }
+
+    /// The calls that begin a step if it calls optimizers of different names, each once: between them, it may allocate nothing.
+    fn begin_by_names(&self) -> Vec<usize> {
+        let mut called: FxHashSet<&StepName> = FxHashSet::default();
+        let mut begin = Vec::new();
+        for (call, step) in self.steps.iter().enumerate() {
+            if called.contains(&step.name) || call == 0 {
+                called.clear();
+                begin.push(call);
+            }
+            called.insert(&step.name);
+        }
+        begin
+    }
+
+    /// Joins calls to steps that begin with certain ones, if nearly all steps have several. Returns the number of calls in a step.
+    fn join(&mut self, begin: &[usize]) -> Option<usize> {
+        // The last step is not over.
+        let over = begin.windows(2).map(|pair| pair[1] - pair[0]);
+        let of_several = over.clone().filter(|&calls| calls > 1).count();
+        if !nearly_all(of_several, over.len()) {
+            return None;
+        }
+        let last = self.steps.len() - begin.last().copied().unwrap_or(0);
+        let most = over.chain(once(last)).max();
+        self.steps = begin.iter().map(|&call| self.steps[call].clone()).collect();
+        most
+    }
+}
+
+/// The number of rounds after which everything recurs, if it is not every round.
+fn period(rounds: &[CallRound]) -> usize {
+    // The first round warms up, and the last is not over.
+    let rounds = rounds.get(1..rounds.len().saturating_sub(1)).unwrap_or_default();
+    // Rounds with no allocation do not show what recurs.
+    let allocating = rounds.iter().filter(|round| !round.stacks.is_empty()).count();
+    if !nearly_all(allocating, rounds.len()) {
+        return 1;
+    }
+    let next = likeness(rounds, 1);
+    let lags = (2..=MOST_IN_ROUND).filter(|lag| rounds.len() >= lag * 3).map(|lag| (lag, likeness(rounds, lag)));
+    let periods = lags.filter(|(_, alike)| nearly_all(*alike, 1000) && next * 100 <= alike * NEIGHBOURS_ALIKE);
+    // Take the shortest of equally good periods: two rounds in a row are a period too.
+    let best = periods.reduce(|best, other| if other.1 > best.1 + 50 { other } else { best });
+    best.map_or(1, |(lag, _)| lag)
+}
+
+/// Likeness of rounds at a distance, in thousandths: the mean share of the stacks of two that both have.
+fn likeness(rounds: &[CallRound], lag: usize) -> usize {
+    let pairs: Vec<usize> = rounds.iter().zip(rounds.iter().skip(lag)).map(|(a, b)| a.in_common(b)).collect();
+    pairs.iter().sum::<usize>().checked_div(pairs.len()).unwrap_or(0)
+}
+
+impl CallRound {
+    /// The share of the stacks of two rounds that both have, in thousandths. Whole steps are the same if one of them does nearly all
+    /// that the other one does, and more, such as validation.
+    fn in_common(&self, other: &Self) -> usize {
+        let common = self.stacks.intersection(&other.stacks).count();
+        let fewer = self.stacks.len().min(other.stacks.len());
+        if self.is_whole && other.is_whole && nearly_all(common, fewer) {
+            return 1000;
+        }
+        let all = self.stacks.len() + other.stacks.len() - common;
+        (common * 1000).checked_div(all).unwrap_or(1000)
+    }
+}
