@@ -11,7 +11,7 @@ use ptmem_trace::profile::{DeviceProfile, Held, Oom};
 
 use super::leaking::{Course, FRAGMENTATION, Leak, LeakMetric, proportion};
 use super::options::{LeakOptions, Mode};
-use super::trend::{Growing, Trend};
+use super::trend::{Growing, LatestTrend, Trend};
 
 /// The bytes that a device holds at the end of a snapshot or step. `None` is "cannot be known".
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -224,33 +224,32 @@ impl DeviceLeaks {
         trend(values, options.least_growth(), options.min_share())
     }
 
-    /// Something that held this much at each point that counts, as a leak without a name, if it grows like this.
-    pub(super) fn leak(&self, held: &[Held], growth: Growing, options: &LeakOptions) -> Option<Leak> {
+    /// The latest trend of something that held this much at each point of a series that counts; `None` if that did not rise.
+    pub(super) fn latest(&self, held: &[Held], options: &LeakOptions) -> Option<LatestTrend> {
         let values: Vec<u64> = held.iter().map(|held| held.bytes).collect();
-        if !rose_by(&values, options.least_growth()) {
-            return None;
-        }
-        let trend = self.trend(&values, options).filter(|trend| trend.growth == growth)?;
-        Some(self.leak_of(trend, held))
+        let rose = rose_by(&values, options.least_growth());
+        rose.then(|| LatestTrend::of(&values, options.least_growth(), options.min_share()))?
     }
 
-    /// The growth of something that held this much at each point that counts, if it is open whether that has ended.
-    pub(super) fn paused_growth(&self, held: &[Held], options: &LeakOptions) -> Option<PausedGrowth> {
-        let values: Vec<u64> = held.iter().map(|held| held.bytes).collect();
-        if !rose_by(&values, options.least_growth()) {
-            return None;
-        }
-        let growth = Trend::of_paused_growth(&values, options.least_growth(), options.min_share())?;
+    /// Something that held this much at each point of a series that counts, as a leak without a name, if it grows like this.
+    pub(super) fn leak(&self, held: &[Held], growth: Growing, options: &LeakOptions) -> Option<Leak> {
+        let trend = self.latest(held, options)?.trend;
+        (trend.growth == growth).then(|| self.leak_of(trend, held))
+    }
+
+    /// Growth before the latest trend, of which it is open whether it has ended.
+    pub(super) fn paused_growth(&self, latest: LatestTrend) -> Option<PausedGrowth> {
+        let growth = latest.paused?;
         let until = growth.since + growth.steps;
         Some(PausedGrowth {
             per_snapshot: growth.slope?,
             until: self.counted()[until].name.to_string(),
-            later: values.len() - 1 - until,
+            later: self.counted().len() - 1 - until,
         })
     }
 
     /// A leak without a name of something that held this much at each point that counts.
-    fn leak_of(&self, trend: Trend, held: &[Held]) -> Leak {
+    pub(super) fn leak_of(&self, trend: Trend, held: &[Held]) -> Leak {
         let end = held.last().copied().unwrap_or_default();
         let rounds = held.windows(2).map(|pair| i128::from(pair[1].blocks) - i128::from(pair[0].blocks));
         Leak {

@@ -9,7 +9,7 @@ use ptmem_trace::profile::{DeviceProfile, Held, Profile};
 use super::found::{cycles_unknown, failure, fragmentation_grows};
 use super::leaking::sort;
 use super::together::Together;
-use super::trend::Growing;
+use super::trend::{Growing, LatestTrend};
 use super::{DeviceLeaks, FailedRequests, Leak, LeakMetric, LeakOptions, Mode, Search, SeriesPoint};
 
 /// Looks for what grew over profiles, in order. Their stacks must have been computed for [`ptmem_trace::profile::Moment::End`].
@@ -147,14 +147,17 @@ impl DeviceSeries<'_> {
         let tracks = if has_stacks { tracks::stacks(self.profiles, self.device) } else { Vec::new() };
         for track in tracks {
             let held = self.held(&track, found.skip);
-            if let Some(leak) = found.leak(&held, Growing::Yes, self.options) {
+            let course = found.latest(&held, self.options);
+            if let Some(LatestTrend { trend, .. }) = course.filter(|course| course.trend.growth == Growing::Yes) {
                 let members = latest.stacks.iter().filter(|total| total.key.0 == track.key);
                 let stacks: Vec<StackId> =
                     members.flat_map(|total| &total.members).map(|member| member.stack).collect();
-                let leak = Leak { label: track.label, key: track.key, bucket: track.bucket, ..leak };
+                let leak =
+                    Leak { label: track.label, key: track.key, bucket: track.bucket, ..found.leak_of(trend, &held) };
                 leaks.push(leak.of_stacks(&grouper, &stacks));
             } else {
-                together.add(track.label, &held, found, self.options);
+                let paused = course.and_then(|course| found.paused_growth(course));
+                together.add(track.label, &held, paused, self.options);
             }
         }
         leaks.extend(together.leak(found, self.options));

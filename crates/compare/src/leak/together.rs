@@ -61,15 +61,15 @@ impl Together {
         Self { all: Sum { held, grown: Vec::new() }, label: "allocated memory", ..Self::of_stacks() }
     }
 
-    /// Adds a stack.
-    pub(super) fn add(&mut self, label: String, held: &[Held], found: &DeviceLeaks, options: &LeakOptions) {
+    /// Adds a stack, with growth of which it is open whether it has ended.
+    pub(super) fn add(&mut self, label: String, held: &[Held], paused: Option<PausedGrowth>, options: &LeakOptions) {
         self.all.add(&label, held);
         let bytes = held.iter().map(|held| held.bytes);
         let [lowest, highest] = [bytes.clone().min(), bytes.max()].map(Option::unwrap_or_default);
         if highest - lowest < options.least_growth() {
             self.small.add(&label, held);
         }
-        self.paused.extend(found.paused_growth(held, options).map(|paused| (paused, label)));
+        self.paused.extend(paused.map(|paused| (paused, label)));
     }
 
     /// The leak of all of them together, or of the small ones: a little in each of many stacks, or in new ones every time.
@@ -93,7 +93,8 @@ impl Together {
         let sums = [&self.all, &self.small];
         let recent = sums.iter().find_map(|sum| found.leak(&sum.held, Growing::TooSoon, options));
         if self.paused.is_empty() {
-            let together = sums.iter().find_map(|sum| found.paused_growth(&sum.held, options));
+            let mut latest = sums.iter().filter_map(|sum| found.latest(&sum.held, options));
+            let together = latest.find_map(|latest| found.paused_growth(latest));
             self.paused.extend(together.map(|paused| (paused, self.label.to_owned())));
         }
         self.paused.sort_by_key(|(paused, _)| Reverse(paused.per_snapshot));

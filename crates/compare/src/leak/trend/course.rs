@@ -120,7 +120,12 @@ impl PiecewiseSeries {
             let mut best = f64::INFINITY;
             for from in (0..to).rev() {
                 sums.put_before(self.values[from]);
-                let cost = cheapest[from] + sums.residual() + price;
+                let residual = sums.residual();
+                // A longer piece fits no better.
+                if residual > best {
+                    break;
+                }
+                let cost = cheapest[from] + residual + price;
                 // The shortest of equal ones: a value where two lines meet belongs to the earlier one.
                 if cost + price * 1e-6 < best {
                     best = cost;

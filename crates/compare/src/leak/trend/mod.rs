@@ -68,16 +68,12 @@ impl Trend {
     /// The latest trend of `values`; `None` without values. Growth counts if it is at least `least` bytes in total and
     /// continues in a `share` of the steps, from 0 to 1. A larger rise does not end it.
     pub fn of(values: &[u64], least: u64, share: f64) -> Option<Self> {
-        let first = values.len().saturating_sub(MOST_VALUES);
-        let trend = Latest::of(&values[first..], least, share)?.trend;
-        Some(Self { since: first + trend.since, ..trend })
+        Some(LatestTrend::of(values, least, share)?.trend)
     }
 
-    /// The growth before the latest trend of `values`, if neither a fall nor enough level values show that it has ended.
-    pub(crate) fn of_paused_growth(values: &[u64], least: u64, share: f64) -> Option<Self> {
-        let first = values.len().saturating_sub(MOST_VALUES);
-        let growth = Latest::of(&values[first..], least, share)?.paused?;
-        Some(Self { since: first + growth.since, ..growth })
+    /// The same for values after others.
+    fn moved(self, by: usize) -> Self {
+        Self { since: self.since + by, ..self }
     }
 
     /// The trend since the latest change of course.
@@ -140,20 +136,27 @@ impl Trend {
 }
 
 /// The latest trend of values.
-struct Latest {
-    trend: Trend,
-    /// Growth before it that has possibly not ended.
-    paused: Option<Trend>,
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LatestTrend {
+    pub(super) trend: Trend,
+    /// The growth before it, if neither a fall nor enough level values show that it has ended.
+    pub(super) paused: Option<Trend>,
 }
 
-impl Latest {
-    fn of(values: &[u64], least: u64, share: f64) -> Option<Self> {
+impl LatestTrend {
+    pub(super) fn of(values: &[u64], least: u64, share: f64) -> Option<Self> {
+        let first = values.len().saturating_sub(MOST_VALUES);
+        let Self { trend, paused } = Self::of_few(&values[first..], least, share)?;
+        Some(Self { trend: trend.moved(first), paused: paused.map(|growth| growth.moved(first)) })
+    }
+
+    fn of_few(values: &[u64], least: u64, share: f64) -> Option<Self> {
         let course = PiecewiseSeries::new(values, least);
         let latest = course.latest();
         let trend = Trend::of_course(course.onset(latest), values, course.noise, least, share)?;
         let is_level = trend.steps >= FEWEST_CHANGES && trend.slope <= Some(0);
         let is_decided = trend.growth == Growing::Yes || is_level || course.falls_at(latest);
-        let earlier = if is_decided { None } else { Self::of(&values[..latest], least, share) };
+        let earlier = if is_decided { None } else { Self::of_few(&values[..latest], least, share) };
         let growth = earlier.and_then(|earlier| match earlier.trend.growth {
             Growing::No => earlier.paused,
             Growing::Yes | Growing::TooSoon => Some(earlier.trend),

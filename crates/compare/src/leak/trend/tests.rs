@@ -120,7 +120,7 @@ fn a_larger_rise_does_not_end_growth() {
 /// The number of the last night of growth that has possibly not ended.
 fn grew_until(parts: &[(usize, i64, i64)]) -> Option<usize> {
     let values: Vec<u64> = course(parts).iter().map(|value| value * UNIT).collect();
-    let growth = Trend::of_paused_growth(&values, UNIT, 0.8)?;
+    let growth = LatestTrend::of(&values, UNIT, 0.8)?.paused?;
     Some(growth.since + growth.steps)
 }
 
