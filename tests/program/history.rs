@@ -154,6 +154,19 @@ fn stacks_of_figures_are_unknown() {
     assert_eq!(row.matches("unknown").count(), 2, "{table}");
 }
 
+/// A night of unknown figures has no bar, and lines have a gap there.
+#[test]
+fn what_is_unknown_is_not_drawn_as_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let nights = ["night-1.json", "night-2.json", "night-3.json", "night-4.json"];
+    nights.iter().for_each(|night| store(place.path(), "before.pkl", night));
+    fs::write(place.path().join("night-3.json"), r#"{"max_memory_reserved": 300000000}"#).unwrap();
+    let page = succeed(place.path(), &[&["history", "--format", "html"], &nights[..]].concat());
+    assert_eq!(page.matches("class=\"bar\"").count(), 3, "{page}");
+    let line = page.split("class=\"line grows c0\" d=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    assert_reads!(line.to_owned() => str!["M0.0 76.9L333.3 76.9M1000.0 76.9m-2 0h4"]);
+}
+
 fn outlook(files: &[&str], memory: &str) -> String {
     let report = succeed(Path::new("."), &[&["history", "--device-memory", memory], files].concat());
     let lines: Vec<&str> =

@@ -44,7 +44,6 @@ pub(crate) use options::grouped;
 pub use options::{
     DEFAULT_KEY, LISTED_STACKS, MOST_COMMENT_BYTES, MOST_SUMMARY_BYTES, MarkdownOptions, RenderOptions, TableOptions,
 };
-pub use picture::Amounts;
 pub use run::{Acceptance, Approval, CiRun};
 pub use summary::Summary;
 use view::View;

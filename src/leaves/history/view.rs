@@ -1,11 +1,11 @@
 //! The memory of a code base over time.
 
 use ptmem::leak::SeriesPoint;
+use ptmem::report::RenderOptions;
 use ptmem::report::view::{
-    Content, Fact, Group, MOST_LINES, RowOfCells, Section, SourceFile, StepChart, Table, Tone, Value, View, figure,
-    known_size, overhead, remarks, rows, words,
+    Content, Fact, Group, MOST_LINES, RowOfCells, Section, SourceFile, StepChart, StepLine, Table, Tone, Value, View,
+    figure, known_size, overhead, remarks, rows, words,
 };
-use ptmem::report::{Amounts, RenderOptions};
 use ptmem::tracks::StackTrack;
 use ptmem::units::{Delta, Size};
 use ptmem_base::text::{count, thousands};
@@ -68,11 +68,10 @@ fn course(history: &History, device: &DeviceHistory) -> StepChart {
         fragmentation: None,
         active_peak: None,
     });
-    let lines = device
-        .stacks
-        .iter()
-        .take(MOST_LINES)
-        .map(|stack| Amounts { name: stack.label.clone(), bytes: stack.in_each().map(|held| held.bytes).collect() });
+    let lines = device.stacks.iter().take(MOST_LINES).map(|stack| {
+        let held = stack.in_each().zip(&device.has_stacks).map(|(held, known)| known.then_some(held.bytes));
+        StepLine { name: stack.label.clone(), bytes: held.collect() }
+    });
     StepChart {
         noun: "profile",
         title: "allocated peak of each profile".to_owned(),

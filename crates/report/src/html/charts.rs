@@ -9,8 +9,7 @@ use super::axes::{Axes, Coordinate, SPAN, labelled, share, short};
 use super::chart::path;
 use super::parts;
 use crate::name::name;
-use crate::picture::Amounts;
-use crate::view::{Group, RowOfCells, Section, StepChart, Tone, Value, known_size};
+use crate::view::{Group, RowOfCells, Section, StepChart, StepLine, Tone, Value, known_size};
 
 /// Heights of the plots of ranks, and of the bars and the lines of steps, in pixels.
 const RANKS: u64 = 100;
@@ -25,7 +24,8 @@ const MOST_VALUES: usize = 12;
 
 /// A bar.
 struct Bar {
-    bytes: u64,
+    /// `None` where that is not known: there is none then.
+    bytes: Option<u64>,
     /// Its class in the style sheet, beside that of all bars.
     class: &'static str,
     /// The text above it.
@@ -42,9 +42,12 @@ fn plot(axes: &Axes, description: &str, bars: &[Bar]) -> Markup {
     let count = bars.len().max(1) as u64;
     let drawn = html! {
         @for (at, bar) in (0_u64..).zip(bars) {
-            @match bar.section {
-                Some(section) => { a href=(format!("#s{section}")) aria-label=(bar.title) { (drawn(axes, bar, at, count)) } }
-                None => { (drawn(axes, bar, at, count)) }
+            @if let Some(bytes) = bar.bytes {
+                @let drawn = drawn(axes, bar, bytes, at, count);
+                @match bar.section {
+                    Some(section) => { a href=(format!("#s{section}")) aria-label=(bar.title) { (drawn) } }
+                    None => { (drawn) }
+                }
             }
         }
     };
@@ -52,7 +55,7 @@ fn plot(axes: &Axes, description: &str, bars: &[Bar]) -> Markup {
         @if bars.len() <= MOST_VALUES {
             g.values {
                 @for (at, bar) in (0_u64..).zip(bars) {
-                    @let y = axes.down(bar.bytes);
+                    @let y = axes.down(bar.bytes.unwrap_or(0));
                     text.value x=(format!("{}%", middle(at, count))) y=(Coordinate(y.0 - 3.0)) text-anchor="middle" { (bar.value) }
                 }
             }
@@ -68,10 +71,10 @@ fn middle(at: u64, count: u64) -> Coordinate {
     share(at * 20 + 9, count * 20, 100)
 }
 
-fn drawn(axes: &Axes, bar: &Bar, at: u64, count: u64) -> Markup {
+fn drawn(axes: &Axes, bar: &Bar, bytes: u64, at: u64, count: u64) -> Markup {
     let whole = SPAN as f64;
     // A bar of nothing can be seen as well.
-    let height = (whole - axes.y(bar.bytes).0).max(20.0);
+    let height = (whole - axes.y(bytes).0).max(20.0);
     html! {
         rect class=(format!("bar {}", bar.class).trim_end()) x=(share(at, count, SPAN)) y=(Coordinate(whole - height))
             width=(share(9, count * 10, SPAN)) height=(Coordinate(height)) { title { (bar.title) } }
@@ -84,7 +87,7 @@ pub(super) fn of_ranks(group: &Group, sections: &[(&Group, &Section)]) -> Markup
     let main = ranks.columns.iter().position(|column| column.is_main).unwrap_or(0);
     let bars = ranks.rows.iter().filter_map(|row| of_rank(group, row, main, sections)).take(MOST_BARS);
     let bars: Vec<Bar> = bars.collect();
-    let top = bars.iter().map(|bar| bar.bytes).max().unwrap_or(0).max(1);
+    let top = bars.iter().filter_map(|bar| bar.bytes).max().unwrap_or(0).max(1);
     html! {
         figure.bars {
             figcaption { "Peak of each rank (" (ranks.columns[main].head) "); a bar opens its rank" }
@@ -99,8 +102,8 @@ fn of_rank(group: &Group, row: &RowOfCells, main: usize, sections: &[(&Group, &S
     let texts = row.cells.iter().map(ToString::to_string).filter(|text| !text.is_empty());
     Some(Bar {
         bytes: match row.cells.get(main)? {
-            Value::Size(bytes) => *bytes,
-            Value::Change(delta) => u64::try_from(*delta).unwrap_or(0),
+            Value::Size(bytes) => Some(*bytes),
+            Value::Change(delta) => Some(u64::try_from(*delta).unwrap_or(0)),
             _ => return None,
         },
         class: match row.tone {
@@ -142,7 +145,7 @@ fn bar(point: &SeriesPoint, is_warm_up: bool) -> Bar {
     let remark = if is_warm_up { ", warm-up" } else { "" };
     let label = point.name.to_string();
     Bar {
-        bytes: point.allocated.unwrap_or(0),
+        bytes: point.allocated,
         class: if is_warm_up { "faint" } else { "" },
         title: format!("{}: {value}{remark}", name(&label)),
         value,
@@ -153,14 +156,14 @@ fn bar(point: &SeriesPoint, is_warm_up: bool) -> Bar {
 
 fn lines_of_steps(steps: &StepChart) -> Markup {
     let shown = &steps.lines;
-    let top = shown.iter().flat_map(|line| &line.bytes).copied().max().unwrap_or(0).max(1);
+    let top = shown.iter().flat_map(|line| line.bytes.iter().flatten()).copied().max().unwrap_or(0).max(1);
     let last = steps.points.len().saturating_sub(1).max(1) as u64;
     let axes = Axes::new(LINES, top, None);
     let lines = html! {
         @for (at, line) in shown.iter().enumerate() {
             @let points = (steps.skip as u64..).zip(&line.bytes);
-            @let places = points.map(|(step, &bytes)| (share(step.min(last), last, SPAN), axes.y(bytes)));
-            path class=(format!("line grows c{at}")) d=(path(places)) { title { (name(&line.name)) } }
+            @let places = points.map(|(step, bytes)| Some((share(step.min(last), last, SPAN), axes.y((*bytes)?))));
+            path class=(format!("line grows c{at}")) d=(path_with_gaps(&places.collect::<Vec<_>>())) { title { (name(&line.name)) } }
         }
     };
     let labelled = labelled(steps.points.len()).into_iter();
@@ -173,7 +176,7 @@ fn lines_of_steps(steps: &StepChart) -> Markup {
             figcaption { (steps.lines_title) ", up to " (Size(top)) }
             ul.legend {
                 @for (at, line) in shown.iter().enumerate() {
-                    @let course = [line.bytes.first(), line.bytes.last()].map(|bytes| known_size(bytes.copied()));
+                    @let course = [line.bytes.first(), line.bytes.last()].map(|bytes| known_size(bytes.copied().flatten()));
                     li { span class=(format!("key grows c{at}")) {} code { (name(&line.name)) } " " (course.join(" → ")) (same(shown, at)) }
                 }
             }
@@ -182,8 +185,14 @@ fn lines_of_steps(steps: &StepChart) -> Markup {
     }
 }
 
+/// A line through places, with a gap where one is not known. One between two gaps is a dash.
+fn path_with_gaps(places: &[Option<(Coordinate, Coordinate)>]) -> String {
+    let runs = places.split(Option::is_none).filter(|run| !run.is_empty());
+    runs.map(|run| path(run.iter().flatten().copied()) + if run.len() == 1 { "m-2 0h4" } else { "" }).collect()
+}
+
 /// Names the earlier line that a later one covers; both are visible because of dashes.
-fn same(lines: &[Amounts], at: usize) -> String {
+fn same(lines: &[StepLine], at: usize) -> String {
     let earlier = lines[..at].iter().find(|earlier| earlier.bytes == lines[at].bytes);
     earlier.map_or(String::new(), |earlier| format!(", the same as {}", name(&earlier.name)))
 }

@@ -14,7 +14,7 @@ const LASTING: [&str; 3] = ["parameters", "optimizer", "optimizer state"];
 
 /// The memory of a category or a stack at several moments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Amounts {
+pub(crate) struct Amounts {
     /// The name of the category or the stack.
     pub name: String,
     /// The bytes at each moment.

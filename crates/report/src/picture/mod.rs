@@ -12,7 +12,7 @@ mod pictured;
 mod record;
 mod units;
 
-pub use areas::Amounts;
+pub(crate) use areas::Amounts;
 pub(crate) use curve::{Band, CurveEvent, EventKind, SideCurves, Spot};
 pub(crate) use flame::{Flame, FlameMoment, FlameNode};
 pub(crate) use record::HistoryColumns;

@@ -16,11 +16,10 @@ use super::remarks::{checks_of, remarks};
 use super::stacks::{RowFrames, frames};
 use super::table::rows;
 use super::{
-    Content, Fact, Group, MOST_LINES, RowOfCells, Section, SourceFile, StepChart, Table, Tone, Value, View, figure,
-    words,
+    Content, Fact, Group, MOST_LINES, RowOfCells, Section, SourceFile, StepChart, StepLine, Table, Tone, Value, View,
+    figure, words,
 };
 use crate::RenderOptions;
-use crate::picture::Amounts;
 
 /// Ranks that are shown in full.
 const MOST_FINDINGS: usize = 3;
@@ -113,7 +112,7 @@ fn course(search: &Search, device: &DeviceLeaks) -> StepChart {
         .leaks
         .iter()
         .take(MOST_LINES)
-        .map(|leak| Amounts { name: leak.label.clone(), bytes: leak.course.values() });
+        .map(|leak| StepLine { name: leak.label.clone(), bytes: leak.course.values().into_iter().map(Some).collect() });
     StepChart {
         noun,
         title: format!("allocated at the end of each {noun}"),

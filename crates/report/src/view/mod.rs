@@ -37,7 +37,7 @@ pub use curve::Curve;
 pub(crate) use device::seconds;
 pub use device::{known_size, overhead};
 pub(crate) use model::Explanation;
-pub use model::{Content, Fact, Group, MOST_LINES, Section, SourceFile, StepChart, View};
+pub use model::{Content, Fact, Group, MOST_LINES, Section, SourceFile, StepChart, StepLine, View};
 pub(crate) use remarks::CheckLine;
 pub use remarks::{Remark, remarks};
 pub(crate) use stacks::StackLine;

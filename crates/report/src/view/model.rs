@@ -16,7 +16,7 @@ use super::curve::Curve;
 use super::remarks::{CheckLine, Remark};
 use super::table::{Table, Tone};
 use crate::Approval;
-use crate::picture::{Amounts, Picture};
+use crate::picture::Picture;
 use crate::place::Place;
 
 /// The content of a report.
@@ -113,7 +113,16 @@ pub struct StepChart {
     pub lines_title: &'static str,
     /// The stacks that leak, the fastest first, or the largest stacks: each with its bytes in the steps after the warm-up. No more
     /// than [`MOST_LINES`].
-    pub lines: Vec<Amounts>,
+    pub lines: Vec<StepLine>,
+}
+
+/// A stack over steps or profiles.
+#[derive(Debug)]
+pub struct StepLine {
+    /// The name of the stack.
+    pub name: String,
+    /// The bytes in each step; `None` where they are not known.
+    pub bytes: Vec<Option<u64>>,
 }
 
 /// Lines that are drawn over steps.
