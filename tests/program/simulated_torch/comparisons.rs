@@ -9,6 +9,11 @@ use tempfile::TempDir;
 use super::{PTMEM, Story, assert_counters_of_ranks_equal, figures_of, run};
 use crate::support::tool::{self, python};
 
+/// The exit code and the verdict of a comparison of two recordings.
+fn compare(place: &TempDir, [before, after]: [&str; 2], limit: &str) -> (i32, String) {
+    tool::verdict(&tool::ptmem(place.path(), &["diff", before, after, "--max-growth", limit]))
+}
+
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
 fn the_same_program_twice_passes_a_gate_without_growth_and_a_larger_one_does_not() {
@@ -111,7 +116,7 @@ fn both_sides_that_import_one_package_are_inconclusive_also_by_snapshots_of_thei
             let output = command.output().unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         }
-        tool::verdict(&tool::ptmem(place.path(), &["diff", "before.pkl", "after.pkl", "--max-growth", "5%"]))
+        compare(&place, ["before.pkl", "after.pkl"], "5%")
     };
     let (code, line) = gate("../installed");
     assert_eq!((code, line.contains("both sides ran the same code of tower")), (3, true), "{line}");
@@ -163,14 +168,11 @@ fn a_batch_that_validation_keeps_is_seen_by_a_limit_on_evaluation_alone() {
     };
     record("before.pkl", "plain");
     record("after.pkl", "keep");
-    let judge = |limit: &str| {
-        let arguments = ["diff", "before.pkl", "after.pkl", "--max-growth", limit];
-        tool::verdict(&tool::ptmem(place.path(), &arguments))
-    };
+    let sides = ["before.pkl", "after.pkl"];
     for limit in ["0", "end=0", "stack=0", "phase:step=0", "phase:forward=0"] {
-        assert_eq!(judge(limit).0, 0, "{limit}");
+        assert_eq!(compare(&place, sides, limit).0, 0, "{limit}");
     }
-    let (code, line) = judge("phase:evaluation=5%");
+    let (code, line) = compare(&place, sides, "phase:evaluation=5%");
     assert!(code == 1 && line.contains("phase evaluation grew 3.00 MiB"), "{line}");
 }
 
@@ -219,16 +221,13 @@ fn more_layers_in_checkpoints_pass_a_limit_on_stacks_and_wider_ones_do_not() {
     command.current_dir(place.path()).args(["simulate", "--"]).arg(python()).arg("train.py");
     let output = command.env("PYTHONPATH", concat!(env!("CARGO_MANIFEST_DIR"), "/python")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let judge = |before: &str, after: &str| {
-        tool::verdict(&tool::ptmem(place.path(), &["diff", before, after, "--max-growth", "stack=1MiB"]))
-    };
     for kind in ["plain", "reentrant"] {
         let [none, half, all, wide] =
             ["none.pkl", &format!("{kind}-half.pkl"), &format!("{kind}-all.pkl"), &format!("{kind}-wide.pkl")];
-        for [before, after] in [[none, half], [none, all], [half, all]] {
-            let (code, line) = judge(before, after);
-            assert_eq!(code, 0, "{before} {after}: {line}");
+        for sides in [[none, half], [none, all], [half, all]] {
+            let (code, line) = compare(&place, sides, "stack=1MiB");
+            assert_eq!(code, 0, "{sides:?}: {line}");
         }
-        assert_eq!(judge(none, wide).0, 1, "{kind}");
+        assert_eq!(compare(&place, [none, wide], "stack=1MiB").0, 1, "{kind}");
     }
 }

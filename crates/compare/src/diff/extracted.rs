@@ -1,14 +1,14 @@
 //! Functions that a change to the code extracted or inlined, and that hold more or less than before.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
 use ptmem_trace::stack::{SnapshotCode, Token};
 
 use super::moved::{MOST_ALIKE, SAME_STACK};
-use super::unpaired::UnpairedStack;
+use super::unpaired::{SideFunctions, UnpairedStack};
 
 /// Equally many blocks are taken for the same ones if they are at most this many times as large. Needed for functions that were extracted
 /// together in tests/program/moved_code.rs.
@@ -55,13 +55,12 @@ impl ExtractedStacks {
 pub(super) fn extracted(
     left: &Sides<Vec<UnpairedStack>>,
     codes: Sides<&SnapshotCode<'_>>,
-    functions: &Sides<HashSet<Token>>,
+    functions: &Sides<SideFunctions>,
 ) -> Vec<ExtractedStacks> {
     let mut by_code = BTreeMap::<CommonCode<'_>, Sides<Vec<PlacedStack>>>::new();
     for (side, stacks) in left.each() {
-        let others = functions.of(side.other());
         for &stack in stacks {
-            if let Some((common, placed)) = common_code(stack, side, codes.of(side), others) {
+            if let Some((common, placed)) = common_code(stack, side, codes.of(side), functions) {
                 by_code.entry(common).or_default().of_mut(side).push(placed);
             }
         }
@@ -82,17 +81,18 @@ fn common_code<'c>(
     stack: UnpairedStack,
     side: Side,
     code: &'c SnapshotCode<'_>,
-    others: &HashSet<Token>,
+    functions: &Sides<SideFunctions>,
 ) -> Option<(CommonCode<'c>, PlacedStack)> {
     let id = stack.member.stack;
-    let mut functions = code.tokens(id);
-    let all = functions.len();
-    functions.retain(|function| others.contains(function));
+    let own = functions.of(side).of(id);
+    let others = functions.of(side.other());
+    let functions: Vec<Token> = own.iter().copied().filter(|function| others.has(function)).collect();
+    let all = own.len();
     let common = functions.len();
     let part = 2.0 * approximate(common as u64) / approximate((common + all).max(1) as u64);
     let has_own = common < all;
     let frames = code.identifying_frames(id);
-    let known = frames.iter().filter(|&&frame| others.contains(&code.token(frame)));
+    let known = frames.iter().filter(|&&frame| others.has(&code.token(frame)));
     let lines = [known.copied().collect(), frames.clone()]
         .map(|frames: Vec<_>| frames.iter().map(|&frame| code.line(frame).unwrap_or(0)).collect());
     let is_inlined = has_own == (side == Side::Before);

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use ptmem_base::difference::difference;
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
+use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{DeviceProfile, ExactStack, GroupMember, StackTotal};
 use ptmem_trace::stack::{GroupBy, Grouper, Paired, SnapshotCode, Token};
 use similar::DiffOp;
@@ -17,7 +18,7 @@ use similar::DiffOp;
 use super::converted::converted;
 use super::extracted::{ExtractedStacks, extracted};
 use super::stacks::matched;
-use super::unpaired::{Alike, SameCode, UnpairedStack, summed, without, without_partner};
+use super::unpaired::{Alike, SameCode, SideFunctions, UnpairedStack, summed, without, without_partner};
 
 /// The part of their functions that two stacks share which are the same one at another place. Needed for
 /// benches/regressions/mask_product.py.
@@ -165,7 +166,8 @@ impl<'t> Rows<'t> {
         if left.before.is_empty() || left.after.is_empty() {
             return Vec::new();
         }
-        let functions = Sides::BOTH.map(|&side| functions(self.stacks.of(side), codes.of(side)));
+        let functions =
+            Sides::BOTH.map(|&side| SideFunctions::new(self.stacks.of(side), left.of(side), codes.of(side)));
         // Sizes that are equal by chance do not count where the order of lines says which is which.
         let by_lines = extracted(&left, codes, &functions).into_iter().filter(ExtractedStacks::are_certain);
         let mut moves: Vec<_> = by_lines.filter_map(|same| self.takes(same.stacks)).collect();
@@ -188,7 +190,7 @@ impl<'t> Rows<'t> {
         for Sides { before, after } in converted(&without(&left, &taken(&moves)), codes) {
             let UnpairedStack { row, member, is_backward } = before;
             let of_row = unheld.entry(row).or_insert_with(|| self.unheld(row, codes.after));
-            let of_code = of_row.remove(&codes.before.tokens(member.stack)).unwrap_or_default();
+            let of_code = of_row.remove(functions.before.of(member.stack)).unwrap_or_default();
             let of_code = of_code.into_iter().map(|member| UnpairedStack { row, member, is_backward });
             let after = [after].into_iter().chain(of_code).collect();
             moves.extend(self.takes(Sides { before: vec![before], after }));
@@ -212,7 +214,7 @@ impl<'t> Rows<'t> {
         &mut self,
         left: &Sides<Vec<UnpairedStack>>,
         codes: Sides<&SnapshotCode<'_>>,
-        functions: &Sides<HashSet<Token>>,
+        functions: &Sides<SideFunctions>,
     ) -> Vec<StackMove> {
         let mut alike = Alike::new();
         for (side, stacks) in left.each() {
@@ -250,11 +252,12 @@ impl<'t> Rows<'t> {
         &mut self,
         alike: &Sides<Vec<UnpairedStack>>,
         codes: Sides<&SnapshotCode<'_>>,
-        functions: &Sides<HashSet<Token>>,
+        functions: &Sides<SideFunctions>,
     ) -> Vec<StackMove> {
         let [before, after] = alike.each().map(|(_, left)| &left[..left.len().min(MOST_ALIKE)]);
-        let old = before.iter().map(|left| Likeness::new(codes.before, left.member, &functions.after));
-        let new: Vec<_> = after.iter().map(|left| Likeness::new(codes.after, left.member, &functions.before)).collect();
+        let old = before.iter().map(|left| Likeness::new(codes, Side::Before, left.member.stack, functions));
+        let new = after.iter().map(|left| Likeness::new(codes, Side::After, left.member.stack, functions));
+        let new: Vec<_> = new.collect();
         let mut scored = Vec::new();
         for (i, old) in old.enumerate() {
             scored.extend(new.iter().enumerate().filter_map(|(j, new)| Some((old.score(new)?, i, j))));
@@ -300,16 +303,10 @@ fn taken(moves: &[StackMove]) -> HashSet<(usize, ExactStack)> {
     moves.iter().flat_map(|moved| moved.stacks.each()).flat_map(|(_, stacks)| stacks).map(UnpairedStack::id).collect()
 }
 
-/// The functions of a side.
-fn functions(stacks: &[StackTotal], code: &SnapshotCode<'_>) -> HashSet<Token> {
-    let members = stacks.iter().flat_map(|total| &*total.members);
-    members.flat_map(|member| code.tokens(member.stack)).collect()
-}
-
 /// The evidence that two stacks are the same one at another place.
 struct Likeness<'c> {
     operator: Option<&'c str>,
-    functions: Vec<Token>,
+    functions: &'c [Token],
     /// Their names without classes and files, which a change may have moved them from.
     names: Vec<u64>,
     /// Whether both sides have each function. Which lambda or comprehension one is, is not known.
@@ -319,15 +316,20 @@ struct Likeness<'c> {
 }
 
 impl<'c> Likeness<'c> {
-    fn new(code: &'c SnapshotCode<'_>, member: GroupMember, others: &HashSet<Token>) -> Self {
-        let functions = code.tokens(member.stack);
-        let is_of_both = |function: &Token| others.contains(function) && !function.is_unnamed();
+    fn new(
+        codes: Sides<&'c SnapshotCode<'_>>,
+        side: Side,
+        stack: StackId,
+        functions: &'c Sides<SideFunctions>,
+    ) -> Self {
+        let own = functions.of(side).of(stack);
+        let others = functions.of(side.other());
         Self {
-            operator: code.allocating_operator(member.stack),
-            names: functions.iter().map(Token::plain_name).collect(),
-            is_of_both: functions.iter().map(is_of_both).collect(),
-            is_of_one_side: functions.first().is_some_and(|innermost| !others.contains(innermost)),
-            functions,
+            operator: codes.of(side).allocating_operator(stack),
+            functions: own,
+            names: own.iter().map(Token::plain_name).collect(),
+            is_of_both: own.iter().map(|function| others.has(function) && !function.is_unnamed()).collect(),
+            is_of_one_side: own.first().is_some_and(|innermost| !others.has(innermost)),
         }
     }
 

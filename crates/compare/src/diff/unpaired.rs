@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ptmem_base::sides::Sides;
-use ptmem_snapshot::snapshot::FrameId;
-use ptmem_trace::profile::{ExactStack, GroupMember};
-use ptmem_trace::stack::SnapshotCode;
+use ptmem_snapshot::snapshot::{FrameId, StackId};
+use ptmem_trace::profile::{ExactStack, GroupMember, StackTotal};
+use ptmem_trace::stack::{SnapshotCode, Token};
 
 /// A stack that has no equal in its row.
 #[derive(Clone, Copy)]
@@ -29,6 +29,35 @@ impl UnpairedStack {
     /// Its row and what it is there.
     pub(super) fn id(&self) -> (usize, ExactStack) {
         (self.row, self.member.exact())
+    }
+}
+
+/// The functions of a side, looked at once.
+pub(super) struct SideFunctions {
+    /// Those of all stacks.
+    all: HashSet<Token>,
+    /// Those of each stack that has no partner.
+    of_stack: HashMap<StackId, Vec<Token>>,
+}
+
+impl SideFunctions {
+    pub(super) fn new(all: &[StackTotal], left: &[UnpairedStack], code: &SnapshotCode<'_>) -> Self {
+        let members = all.iter().flat_map(|total| &*total.members);
+        let left = left.iter().map(|stack| stack.member.stack);
+        Self {
+            all: members.flat_map(|member| code.tokens(member.stack)).collect(),
+            of_stack: left.map(|stack| (stack, code.tokens(stack))).collect(),
+        }
+    }
+
+    /// Whether any stack runs a function.
+    pub(super) fn has(&self, function: &Token) -> bool {
+        self.all.contains(function)
+    }
+
+    /// Those of a stack that has no partner.
+    pub(super) fn of(&self, stack: StackId) -> &[Token] {
+        self.of_stack.get(&stack).map(Vec::as_slice).unwrap_or_default()
     }
 }
 
