@@ -465,20 +465,28 @@ build (tower/modeling.py:30) aten::add (2) 33 -> 1
 "#]]);
 }
 
+/// What functions hold that the layer calls.
+fn of_layer(frames: &[(&'static str, &'static str, u64)], mib: u64) -> Block {
+    Block { size: mib * MIB, frames: [&[GELU], frames, &[LAYER, TRAIN]].concat() }
+}
+
+/// The same beside other lines of two functions.
+fn beside_others(mib: u64, blocks: impl IntoIterator<Item = Block>) -> Vec<Block> {
+    let others = [of_layer(&[("encode", MODEL, 12)], mib), of_layer(&[("decode", MODEL, 22)], mib)];
+    others.into_iter().chain(blocks).collect()
+}
+
+const TEACHER: (&str, &str, u64) = ("forward", "/repo/tower/teacher.py", 7);
+const STUDENT: (&str, &str, u64) = ("forward", "/repo/tower/student.py", 7);
+
 /// A change extracts lines of two functions, and doubles all sizes.
 #[test]
 fn sizes_that_are_equal_by_chance_are_not_the_same_memory() {
-    let of = |frames: &[(&'static str, &'static str, u64)], mib: u64| Block {
-        size: mib * MIB,
-        frames: [&[GELU], frames, &[LAYER, TRAIN]].concat(),
-    };
     let encode = ("encode", MODEL, 10);
     let decode = ("decode", MODEL, 20);
-    // Both sides have both functions.
-    let others = |mib| [of(&[("encode", MODEL, 12)], mib), of(&[("decode", MODEL, 22)], mib)];
-    let inline = || others(1).into_iter().chain([of(&[encode], 64), of(&[decode], 128)]).collect();
-    let new = [of(&[("expand", MODEL, 40), encode], 128), of(&[("widen", MODEL, 50), decode], 256)];
-    assert_reads!(rows_of(inline(), others(2).into_iter().chain(new).collect()) => str![[r#"
+    let inline = [of_layer(&[encode], 64), of_layer(&[decode], 128)];
+    let new = [of_layer(&[("expand", MODEL, 40), encode], 128), of_layer(&[("widen", MODEL, 50), decode], 256)];
+    assert_reads!(rows_of(beside_others(1, inline), beside_others(2, new)) => str![[r#"
 widen (tower/modeling.py:50) aten::gelu (1) 128 -> 256
 expand (tower/modeling.py:40) aten::gelu (1) 64 -> 128
 decode (tower/modeling.py:22) aten::gelu (1) 1 -> 2
@@ -491,16 +499,15 @@ widen (tower/modeling.py:9) aten::gelu (1) 40 -> 80
 expand (tower/modeling.py:9) aten::gelu (1) 20 -> 40
 "#]]);
     // One function holds what another one held.
-    let with = |one| others(1).into_iter().chain([of(&[one], 128)]).collect();
-    assert_reads!(rows_of(with(decode), with(encode)) => str![[r#"
+    let [before, after] = [decode, encode].map(|own| beside_others(1, [of_layer(&[own], 128)]));
+    assert_reads!(rows_of(before, after) => str![[r#"
 encode (tower/modeling.py:10) aten::gelu (2) 1 -> 129
 decode (tower/modeling.py:20) aten::gelu (2) 129 -> 1
 "#]]);
     // Of one name, in two files.
-    const TEACHER: (&str, &str, u64) = ("forward", "/repo/tower/teacher.py", 7);
-    const STUDENT: (&str, &str, u64) = ("forward", "/repo/tower/student.py", 7);
-    let models = |own| vec![of(&[TEACHER], 1), of(&[STUDENT], 1), of(&[own], 70)];
-    assert_reads!(rows_of(models(TEACHER), models(STUDENT)) => str![[r#"
+    let [before, after] =
+        [TEACHER, STUDENT].map(|own| vec![of_layer(&[TEACHER], 1), of_layer(&[STUDENT], 1), of_layer(&[own], 70)]);
+    assert_reads!(rows_of(before, after) => str![[r#"
 forward (tower/student.py:7) aten::gelu (1) 1 -> 71
 forward (tower/teacher.py:7) aten::gelu (1) 71 -> 1
 "#]]);
@@ -508,16 +515,11 @@ forward (tower/teacher.py:7) aten::gelu (1) 71 -> 1
 
 #[test]
 fn what_other_functions_hold_was_not_extracted() {
-    const TEACHER: (&str, &str, u64) = ("forward", "/repo/tower/teacher.py", 7);
-    const STUDENT: (&str, &str, u64) = ("forward", "/repo/tower/student.py", 7);
-    let of = |mib: u64, frames: &[(&'static str, &'static str, u64)]| Block {
-        size: mib * MIB,
-        frames: [&[GELU], frames, &[LAYER, TRAIN]].concat(),
-    };
     // Both sides have both callers.
-    let callers = || [of(2, &[("act", MODEL, 3), TEACHER]), of(2, &[("act", MODEL, 3), STUDENT])];
-    let before = callers().into_iter().chain([of(300, &[TEACHER])]).collect();
-    let after = callers().into_iter().chain([of(304, &[("positions", MODEL, 5), STUDENT])]).collect();
+    let [before, after] = [(&[TEACHER][..], 300), (&[("positions", MODEL, 5), STUDENT], 304)].map(|(frames, mib)| {
+        let callers = [TEACHER, STUDENT].map(|caller| of_layer(&[("act", MODEL, 3), caller], 2));
+        callers.into_iter().chain([of_layer(frames, mib)]).collect()
+    });
     assert_reads!(rows_of(before, after) => str![[r#"
 positions (tower/modeling.py:5) aten::gelu (1) 0 -> 304
 forward (tower/teacher.py:7) aten::gelu (1) 300 -> 0
