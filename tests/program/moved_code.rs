@@ -511,6 +511,12 @@ decode (tower/modeling.py:20) aten::gelu (2) 129 -> 1
 forward (tower/student.py:7) aten::gelu (1) 1 -> 71
 forward (tower/teacher.py:7) aten::gelu (1) 71 -> 1
 "#]]);
+    // A copy in a new function of the name of its callers.
+    let caller = ("forward", "/repo/tower/teacher.py", 8);
+    let mut copy = of_layer(&[("forward", "/repo/tower/new.py", 3), caller], 70);
+    copy.frames[0] = ADD;
+    let before = vec![of_layer(&[TEACHER], 1), of_layer(&[caller], 70)];
+    assert_reads!(rows_of(before, vec![of_layer(&[TEACHER], 1), copy]) => str![]);
 }
 
 #[test]

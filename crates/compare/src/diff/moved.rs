@@ -303,33 +303,35 @@ fn taken(moves: &[StackMove]) -> HashSet<(usize, ExactStack)> {
     moves.iter().flat_map(|moved| moved.stacks.each()).flat_map(|(_, stacks)| stacks).map(UnpairedStack::id).collect()
 }
 
+/// What a function is known by on both sides.
+#[derive(PartialEq, Eq, Hash)]
+enum KnownFunction {
+    /// Both sides have it.
+    OfBoth(Token),
+    /// Its name: a change may have moved it from another class or file. Which lambda or comprehension one is, is not known.
+    Named(u64),
+}
+
 /// The evidence that two stacks are the same one at another place.
 struct Likeness<'c> {
     operator: Option<&'c str>,
-    functions: &'c [Token],
-    /// Their names without classes and files, which a change may have moved them from.
-    names: Vec<u64>,
-    /// Whether both sides have each function. Which lambda or comprehension one is, is not known.
-    is_of_both: Vec<bool>,
+    functions: Vec<KnownFunction>,
     /// Whether the other side lacks its innermost function.
     is_of_one_side: bool,
 }
 
 impl<'c> Likeness<'c> {
-    fn new(
-        codes: Sides<&'c SnapshotCode<'_>>,
-        side: Side,
-        stack: StackId,
-        functions: &'c Sides<SideFunctions>,
-    ) -> Self {
-        let own = functions.of(side).of(stack);
+    fn new(codes: Sides<&'c SnapshotCode<'_>>, side: Side, stack: StackId, functions: &Sides<SideFunctions>) -> Self {
+        let own = functions.of(side).of(stack).iter();
         let others = functions.of(side.other());
+        let functions = own.clone().map(|function| match function {
+            kept if others.has(kept) && !kept.is_unnamed() => KnownFunction::OfBoth(*kept),
+            other => KnownFunction::Named(other.plain_name()),
+        });
         Self {
             operator: codes.of(side).allocating_operator(stack),
-            functions: own,
-            names: own.iter().map(Token::plain_name).collect(),
-            is_of_both: own.iter().map(|function| others.has(function) && !function.is_unnamed()).collect(),
-            is_of_one_side: own.first().is_some_and(|innermost| !others.has(innermost)),
+            functions: functions.collect(),
+            is_of_one_side: own.take(1).any(|innermost| !others.has(innermost)),
         }
     }
 
@@ -339,22 +341,23 @@ impl<'c> Likeness<'c> {
     fn score(&self, new: &Self) -> Option<(bool, f64)> {
         let same_operator = self.operator == new.operator;
         let may_be_same = same_operator || self.is_of_one_side || new.is_of_one_side;
-        let operations = difference(Sides { before: &self.names, after: &new.names });
-        let same: usize = operations.iter().map(|op| if let DiffOp::Equal { len, .. } = op { *len } else { 0 }).sum();
-        let all = self.names.len() + new.names.len();
-        let part = 2.0 * approximate(same as u64) / approximate(all.max(1) as u64);
-        let is_same = may_be_same && part >= SAME_STACK && !operations.into_iter().any(|op| self.exchanges(new, op));
-        is_same.then_some((same_operator, part))
-    }
-
-    /// Whether the other stack runs a different function at a place where both sides have both.
-    fn exchanges(&self, new: &Self, op: DiffOp) -> bool {
-        let [mut old_range, mut new_range] = [op.old_range(), op.new_range()];
-        if let DiffOp::Equal { .. } = op {
-            return old_range
-                .zip(new_range)
-                .any(|(i, j)| self.functions[i] != new.functions[j] && self.is_of_both[i] && new.is_of_both[j]);
+        let mut same = 0;
+        for op in difference(Sides { before: &*self.functions, after: &*new.functions }) {
+            let [old_part, new_part] = [&self.functions[op.old_range()], &new.functions[op.new_range()]];
+            if let DiffOp::Equal { len, .. } = op {
+                same += len;
+            } else if [old_part, new_part].iter().all(|part| part.iter().any(KnownFunction::is_of_both)) {
+                return None;
+            }
         }
-        old_range.any(|i| self.is_of_both[i]) && new_range.any(|j| new.is_of_both[j])
+        let all = self.functions.len() + new.functions.len();
+        let part = 2.0 * approximate(same as u64) / approximate(all.max(1) as u64);
+        (may_be_same && part >= SAME_STACK).then_some((same_operator, part))
+    }
+}
+
+impl KnownFunction {
+    fn is_of_both(&self) -> bool {
+        matches!(self, Self::OfBoth(_))
     }
 }
