@@ -8,7 +8,7 @@ use ptmem_base::units::approximate;
 use ptmem_trace::stack::{SnapshotCode, Token};
 
 use super::moved::{MOST_ALIKE, SAME_STACK};
-use super::unpaired::{Functions, UnpairedStack};
+use super::unpaired::{SideFunctions, UnpairedStack};
 
 /// Equally many blocks are taken for the same ones if they are at most this many times as large. Needed for functions that were extracted
 /// together in tests/program/moved_code.rs.
@@ -55,7 +55,7 @@ impl ExtractedStacks {
 pub(super) fn extracted(
     left: &Sides<Vec<UnpairedStack>>,
     codes: Sides<&SnapshotCode<'_>>,
-    functions: &Sides<Functions>,
+    functions: &Sides<SideFunctions>,
 ) -> Vec<ExtractedStacks> {
     let mut by_code = BTreeMap::<CommonCode<'_>, Sides<Vec<PlacedStack>>>::new();
     for (side, stacks) in left.each() {
@@ -81,7 +81,7 @@ fn common_code<'c>(
     stack: UnpairedStack,
     side: Side,
     code: &'c SnapshotCode<'_>,
-    functions: &Sides<Functions>,
+    functions: &Sides<SideFunctions>,
 ) -> Option<(CommonCode<'c>, PlacedStack)> {
     let id = stack.member.stack;
     let own = functions.of(side).of(id);

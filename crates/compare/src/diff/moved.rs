@@ -18,7 +18,7 @@ use similar::DiffOp;
 use super::converted::converted;
 use super::extracted::{ExtractedStacks, extracted};
 use super::stacks::matched;
-use super::unpaired::{Alike, Functions, SameCode, UnpairedStack, summed, without, without_partner};
+use super::unpaired::{Alike, SameCode, SideFunctions, UnpairedStack, summed, without, without_partner};
 
 /// The part of their functions that two stacks share which are the same one at another place. Needed for
 /// benches/regressions/mask_product.py.
@@ -166,7 +166,8 @@ impl<'t> Rows<'t> {
         if left.before.is_empty() || left.after.is_empty() {
             return Vec::new();
         }
-        let functions = Sides::BOTH.map(|&side| Functions::new(self.stacks.of(side), left.of(side), codes.of(side)));
+        let functions =
+            Sides::BOTH.map(|&side| SideFunctions::new(self.stacks.of(side), left.of(side), codes.of(side)));
         // Sizes that are equal by chance do not count where the order of lines says which is which.
         let by_lines = extracted(&left, codes, &functions).into_iter().filter(ExtractedStacks::are_certain);
         let mut moves: Vec<_> = by_lines.filter_map(|same| self.takes(same.stacks)).collect();
@@ -213,7 +214,7 @@ impl<'t> Rows<'t> {
         &mut self,
         left: &Sides<Vec<UnpairedStack>>,
         codes: Sides<&SnapshotCode<'_>>,
-        functions: &Sides<Functions>,
+        functions: &Sides<SideFunctions>,
     ) -> Vec<StackMove> {
         let mut alike = Alike::new();
         for (side, stacks) in left.each() {
@@ -251,7 +252,7 @@ impl<'t> Rows<'t> {
         &mut self,
         alike: &Sides<Vec<UnpairedStack>>,
         codes: Sides<&SnapshotCode<'_>>,
-        functions: &Sides<Functions>,
+        functions: &Sides<SideFunctions>,
     ) -> Vec<StackMove> {
         let [before, after] = alike.each().map(|(_, left)| &left[..left.len().min(MOST_ALIKE)]);
         let old = before.iter().map(|left| Likeness::new(codes, Side::Before, left.member.stack, functions));
@@ -320,7 +321,7 @@ struct Likeness<'c> {
 }
 
 impl<'c> Likeness<'c> {
-    fn new(codes: Sides<&'c SnapshotCode<'_>>, side: Side, stack: StackId, functions: &Sides<Functions>) -> Self {
+    fn new(codes: Sides<&'c SnapshotCode<'_>>, side: Side, stack: StackId, functions: &Sides<SideFunctions>) -> Self {
         let own = functions.of(side).of(stack).iter();
         let others = functions.of(side.other());
         let functions = own.clone().map(|function| match function {

@@ -33,14 +33,14 @@ impl UnpairedStack {
 }
 
 /// The functions of a side, looked at once.
-pub(super) struct Functions {
+pub(super) struct SideFunctions {
     /// Those of all stacks.
     all: HashSet<Token>,
     /// Those of each stack that has no partner.
     of_stack: HashMap<StackId, Vec<Token>>,
 }
 
-impl Functions {
+impl SideFunctions {
     pub(super) fn new(all: &[StackTotal], left: &[UnpairedStack], code: &SnapshotCode<'_>) -> Self {
         let members = all.iter().flat_map(|total| &*total.members);
         let left = left.iter().map(|stack| stack.member.stack);
