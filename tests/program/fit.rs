@@ -173,6 +173,32 @@ fn each_number_is_searched_once_and_what_does_not_fit_is_shown() {
     assert_eq!(fs::read_to_string(folder.path().join("cache/ran")).unwrap(), ran);
 }
 
+/// A recording of counters names no card: nothing is subtracted from the memory that is given.
+#[test]
+fn the_memory_of_a_card_counts_where_the_recording_does_not_name_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = r#"echo "{\"reserved\": $((102 + 10 * $0))000000}" > $PTMEM_SNAPSHOT"#;
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
+    command.current_dir(&folder).env("XDG_CACHE_HOME", folder.path().join("cache"));
+    command.args([
+        "fit",
+        "batch=1..4096",
+        "--steps",
+        "none",
+        "--memory",
+        "2000MB",
+        "--",
+        "sh",
+        "-c",
+        script,
+        "{batch}",
+    ]);
+    let output = command.output().unwrap();
+    let report = text(&output.stdout);
+    assert!(report.contains("batch = 189 is the largest of 1..4096 that fits, 190 does not"), "{report}");
+    assert!(report.contains("unknown, nothing subtracted"), "{report}");
+}
+
 /// A program may catch that a request failed, and go on.
 #[test]
 fn a_run_whose_counters_state_failed_requests_does_not_fit() {

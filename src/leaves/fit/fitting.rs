@@ -63,9 +63,11 @@ impl Fitting<'_> {
             let budget = self.memory.zip(device).map(|(of, device)| of.budget(profile.run.as_ref(), device.device));
             let ran_out = profile.devices.iter().any(DeviceProfile::ran_out_of_memory);
             let mut fits = is_whole && !ran_out;
-            if let Some(budget) = budget.filter(|budget| budget.overhead != Overhead::Unknown) {
+            if let Some(budget) = budget {
                 fits &= number.used <= budget.usable();
-                number.left = budget.usable().saturating_sub(number.used);
+                number.left = Some(budget.usable().saturating_sub(number.used));
+            }
+            if let Some(budget) = budget.filter(|budget| budget.overhead != Overhead::Unknown) {
                 // From the first run on it is known what NCCL takes.
                 memory = self.card.map(|card| budget.usable() + card.context());
             }
