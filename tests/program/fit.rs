@@ -201,14 +201,20 @@ fn the_memory_of_a_card_counts_where_the_recording_does_not_name_it() {
 
 /// A program may catch that a request failed, and go on.
 #[test]
-fn a_run_whose_counters_state_failed_requests_does_not_fit() {
+fn a_run_whose_counters_state_failed_requests_does_not_fit_unless_allowed() {
     let folder = tempfile::tempdir().unwrap();
-    let script = r#"[ $0 -le 8 ]; echo "{\"num_ooms\": $?, \"peak\": $0}" > $PTMEM_SNAPSHOT"#;
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
-    command.current_dir(&folder).env("XDG_CACHE_HOME", folder.path().join("cache"));
-    let output = command.args(["fit", "batch=1..32", "--steps", "none", "--", "sh", "-c", script, "{batch}"]).output();
-    let report = text(&output.unwrap().stdout);
-    assert!(report.contains("batch = 8 is the largest of 1..32 that fits, 9 does not"), "{report}");
+    let script = r#"[ $0 -le 8 ]; echo "{\"num_ooms\": $?, \"reserved\": $0}" > $PTMEM_SNAPSHOT"#;
+    for (config, answer) in [
+        ("", "batch = 8 is the largest of 1..32 that fits, 9 does not"),
+        ("allow-oom = true", "batch = 20 is the largest of 1..32 that fits, 21 does not"),
+    ] {
+        fs::write(folder.path().join("ptmem.toml"), config).unwrap();
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
+        command.current_dir(&folder).env("XDG_CACHE_HOME", folder.path().join("cache"));
+        command.args(["fit", "batch=1..32", "--steps", "none", "--memory", "20B", "--", "sh", "-c", script, "{batch}"]);
+        let report = text(&command.output().unwrap().stdout);
+        assert!(report.contains(answer), "{config}: {report}");
+    }
 }
 
 /// Recordings answer only for the files with which they were made.

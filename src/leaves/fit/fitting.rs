@@ -24,6 +24,8 @@ pub(super) struct Fitting<'a> {
     /// The simulated card.
     pub(super) card: Option<Card>,
     pub(super) memory: Option<DeviceMemory>,
+    /// Whether a program may exhaust memory and go on.
+    pub(super) allow_oom: bool,
 }
 
 impl Fitting<'_> {
@@ -61,8 +63,8 @@ impl Fitting<'_> {
             let device = fullest(&profile);
             number.used = reserved(device);
             let budget = self.memory.zip(device).map(|(of, device)| of.budget(profile.run.as_ref(), device.device));
-            let ran_out = profile.devices.iter().any(DeviceProfile::ran_out_of_memory);
-            let mut fits = is_whole && !ran_out;
+            let ran_out = !is_whole || !self.allow_oom && profile.devices.iter().any(DeviceProfile::ran_out_of_memory);
+            let mut fits = !ran_out;
             if let Some(budget) = budget {
                 fits &= number.used <= budget.usable();
                 number.left = Some(budget.usable().saturating_sub(number.used));
@@ -75,7 +77,7 @@ impl Fitting<'_> {
                 fitting.insert(number.value, profile);
                 return Ok(Answer::Good);
             }
-            if profile.devices.iter().any(|device| device.figures.first_oom().is_some()) {
+            if ran_out && profile.devices.iter().any(|device| device.figures.first_oom().is_some()) {
                 profile.look_at(Moment::Oom);
             }
             // Each that does not fit is smaller than the one before it.

@@ -52,7 +52,8 @@ pub(super) fn run(arguments: &FitArguments, output: &Output) -> Result<ExitCode>
     let (reading, config) = study.reading([].into_iter())?;
     let card = Card::named(record.method.gpu()).ok().filter(|_| record.method.steps != Recording::OWN_SNAPSHOT);
     let memory = memory(study.device.device_memory, record.method.gpu.is_some(), card, &config.limits);
-    let searches = Fitting { record, reading: &reading, card, memory }.all(numbers)?;
+    let allow_oom = config.limits.allow_oom.unwrap_or_default();
+    let searches = Fitting { record, reading: &reading, card, memory, allow_oom }.all(numbers)?;
     arguments.study.view.write(&Searches(searches), output)?;
     Ok(ExitCode::SUCCESS)
 }
