@@ -95,7 +95,18 @@ fn a_search_that_cannot_be_done_says_what_to_do() {
             &["batch=8..16/8", "--", "sh", "-c", "echo unrecognized arguments: $0 >&2; exit 2", "{batch}"],
             "batch = 8: the command failed with exit code 2: unrecognized arguments: 8; give it an option that it has (its output: ",
         ),
-        (&["batch=1..4", "--", "sh", "-c", "exit 2", "{batch}"], "search those, such as batch=8..512/8"),
+        (
+            &["batch=1..4", "--", "sh", "-c", "exit 2", "{batch}"],
+            "; make it run with 'ptmem simulate', or if it takes only some numbers, search those, such as batch=8..512/8",
+        ),
+        (
+            &["batch=1..4", "--steps", "none", "--", "false", "{batch}"],
+            "/log); if it takes only some numbers, search those, such as batch=8..512/8",
+        ),
+        (
+            &["batch=1..4", "--steps", "none", "--gpu", "t4", "--world-size", "8", "--", "true", "{batch}"],
+            "--gpu, --world-size: not used, because --steps none runs the command on the real card; leave it out",
+        ),
         (
             &["batch=1..4", "--", "true", "{batch}"],
             "batch = 1: the command never used a CUDA device from Python; if it trains on the CPU by default, give it the \

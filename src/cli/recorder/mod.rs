@@ -25,7 +25,7 @@ use ptmem_simulate::{Card, Compute, StepRange, empty_caches, offline_trackers};
 use rustix::fs::FlockOperation;
 
 use super::args::heading;
-use super::{input, output};
+use super::{input, modes, output};
 pub(crate) use failure::{Failure, read_log, tail};
 use key::{cache_home, hash_files};
 pub(crate) use key::{hash_environment, own_files, python_of};
@@ -68,6 +68,29 @@ impl Method {
     /// The name of the simulated card.
     pub(crate) fn gpu(&self) -> &str {
         self.gpu.as_deref().unwrap_or(Recording::DEFAULT_GPU)
+    }
+
+    /// Whether searches run the command on a simulated card.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.steps != Recording::OWN_SNAPSHOT
+    }
+
+    /// Refuses options of a simulated card where none is simulated.
+    pub(crate) fn require_used(&self) -> Result<()> {
+        let Self { gpu, steps: _, compute, world_size } = self;
+        let options =
+            [("--gpu", gpu.is_some()), ("--compute", compute.is_some()), ("--world-size", world_size.is_some())];
+        let given: Vec<&str> = options.iter().filter(|(_, is_given)| *is_given).map(|(option, _)| *option).collect();
+        if self.is_simulated() || given.is_empty() {
+            return Ok(());
+        }
+        modes::refuse(&given.join(", "), "--steps none runs the command on the real card")
+    }
+
+    /// What to do about a candidate that fails: this, or what else its command may lack.
+    pub(crate) fn advice(&self, other: &str) -> String {
+        let first = if self.is_simulated() { "make it run with 'ptmem simulate', or " } else { "" };
+        format!("; {first}{other}")
     }
 }
 
@@ -119,14 +142,14 @@ pub(crate) struct Candidate<'a> {
 impl<'a> Candidate<'a> {
     /// A command that a search records.
     pub(crate) fn new(program: Program<'a>, folder: &'a Path, variables: &'a [(&'static str, OsString)]) -> Self {
-        let is_simulated = program.method.steps != Recording::OWN_SNAPSHOT;
+        let is_simulated = program.method.is_simulated();
         let hidden = &[];
         Self { program, folder, variables, is_simulated, hidden, memory: None, addresses: None, counters: false }
     }
 
     /// Whether the command writes the snapshot itself.
     fn writes_snapshot(&self) -> bool {
-        !self.is_simulated || self.program.method.steps == Recording::OWN_SNAPSHOT
+        !self.is_simulated || !self.program.method.is_simulated()
     }
 
     fn command(&self, snapshot: &Path) -> Result<Command> {

@@ -71,6 +71,7 @@ pub(super) fn run(arguments: &BisectArguments, output: &Output) -> Result<ExitCo
     if releases.is_none() && Path::new(range).exists() {
         return Ok(one_commit::run(Path::new(range), arguments, output));
     }
+    record.method.require_used()?;
     let program = Program { command: &record.command, method: &record.method };
     let mut judging = Judging::here(arguments)?;
     judging.require_limits()?;
@@ -198,15 +199,8 @@ impl<S: Recordable> Bisection<'_, S> {
     fn required(&self, one: &S::One) -> Result<PathBuf> {
         output::print_note(&format!("trying {one}"));
         let recorded = self.record(one)?;
-        Ok(recorded
-            .map_err(|failure| {
-                refused(
-                    failure,
-                    &one.to_string(),
-                    "; make it run with 'ptmem simulate', or give another end of the range",
-                )
-            })?
-            .path)
+        let advice = self.program.method.advice("give another end of the range");
+        Ok(recorded.map_err(|failure| refused(failure, &one.to_string(), &advice))?.path)
     }
 }
 

@@ -54,6 +54,7 @@ fn judge(good: &Path, arguments: &BisectArguments, output: &Output) -> Result<Ve
         let error = anyhow!("--exit-zero would call each commit good; leave it out where a snapshot is compared");
         return Err(Unjudged::AnyCommit(error));
     }
+    arguments.record.method.require_used().map_err(Unjudged::AnyCommit)?;
     let judging = Judging::here(arguments).map_err(|error| by_rules(error, arguments))?;
     let itself = judging.compare(good, good).map_err(Unjudged::AnyCommit)?;
     if let Err(error) = check_good_for_git(&itself, &arguments.range) {

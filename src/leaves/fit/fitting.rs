@@ -135,10 +135,12 @@ impl Fitting<'_> {
             let pairs = numbers.iter().zip(&values).map(|(number, value)| format!("{} = {value}", number.name));
             let advice = match failure {
                 Failure::Candidate(_) => {
-                    "; make it run with 'ptmem simulate', or if it takes only some numbers, search those, such as \
-                     batch=8..512/8"
+                    let method = &self.record.method;
+                    method.advice("if it takes only some numbers, search those, such as batch=8..512/8")
                 }
-                Failure::Environment(_) | Failure::Command(_) | Failure::Elsewhere(_) | Failure::Killed(_) => "",
+                Failure::Environment(_) | Failure::Command(_) | Failure::Elsewhere(_) | Failure::Killed(_) => {
+                    String::new()
+                }
             };
             anyhow!("{}: {failure}{advice}", pairs.collect::<Vec<_>>().join(", "))
         })?;
