@@ -1,6 +1,7 @@
 //! Records a command once for each candidate, and keeps the recordings. `gate`, `bisect`, `fit` and `settings` share it: a candidate is a
 //! command in a folder, with variables and a method.
 
+mod detail;
 pub(crate) mod environment;
 mod failure;
 mod key;
@@ -26,6 +27,7 @@ use rustix::fs::FlockOperation;
 
 use super::args::heading;
 use super::{input, modes, output};
+pub(crate) use detail::Detail;
 pub(crate) use failure::{Failure, read_log, tail};
 use key::{cache_home, hash_files};
 pub(crate) use key::{hash_environment, own_files, python_of};
@@ -120,6 +122,7 @@ pub(crate) fn steps(text: &str) -> Result<String, String> {
 pub(crate) struct Program<'a> {
     pub(crate) command: &'a [OsString],
     pub(crate) method: &'a Method,
+    pub(crate) detail: Detail,
 }
 
 /// A program in a folder.
@@ -178,7 +181,7 @@ impl<'a> Candidate<'a> {
             if steps != "all" {
                 record.push(format!(",steps={steps}"));
             }
-            command.arg("--record").arg(record);
+            command.arg("--record").arg(record).args(self.program.detail.option());
         }
         command.args(world_size.iter().flat_map(|size| ["--world-size".to_owned(), size.to_string()]));
         command.args(self.memory.iter().flat_map(|bytes| ["--memory".to_owned(), format!("{bytes}B")]));
@@ -230,9 +233,14 @@ impl Recorder {
     }
 
     /// The recordings of one command in one environment: those of the candidates have names of their own.
-    pub(crate) fn of_command(arguments: &RecordArguments, of: &impl Hash, files: &[PathBuf]) -> Result<Self> {
+    pub(crate) fn of_command(
+        arguments: &RecordArguments,
+        detail: Detail,
+        of: &impl Hash,
+        files: &[PathBuf],
+    ) -> Result<Self> {
         let mut key = DefaultHasher::new();
-        (&arguments.method, &arguments.command, env::current_dir()?).hash(&mut key);
+        (&arguments.method, &arguments.command, detail, env::current_dir()?).hash(&mut key);
         of.hash(&mut key);
         hash_environment(&python_of(&arguments.command), &mut key);
         hash_files(files.iter().cloned().chain(arguments.command.iter().map(PathBuf::from)), &mut key);

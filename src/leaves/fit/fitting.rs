@@ -9,11 +9,12 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use ptmem::budget::{DeviceMemory, Overhead};
 use ptmem::profile::{DeviceProfile, Moment, Profile, ReadOptions};
 use ptmem::units::GivenSize;
+use ptmem::verdict::Limits;
 use ptmem_simulate::Card;
 
 use super::numbers::{Numbers, by, falling};
 use super::runs::{NumberSearch, Runs};
-use crate::cli::recorder::{Candidate, Failure, InProgress, Program, RecordArguments, Recorder, own_files};
+use crate::cli::recorder::{Candidate, Detail, Failure, InProgress, Program, RecordArguments, Recorder, own_files};
 use crate::cli::{input, output, ranks};
 use crate::leaves::search::{Answer, search};
 
@@ -43,9 +44,14 @@ impl Fitting<'_> {
                 );
             }
         }
-        let recorder =
-            Recorder::of_command(self.record, &("fit", self.memory.map(|of| (of.bytes, of.overhead))), &own_files())?;
+        let memory = self.memory.map(|of| (of.bytes, of.overhead));
+        let recorder = Recorder::of_command(self.record, self.detail(), &("fit", memory), &own_files())?;
         (0..numbers.len()).map(|at| self.one(&numbers, at, &recorder)).collect()
+    }
+
+    /// What the stacks of the report need.
+    fn detail(&self) -> Detail {
+        Detail::needed(self.reading.group_by, &Limits::default())
     }
 
     fn one(&self, numbers: &[Numbers], at: usize, recorder: &Recorder) -> Result<NumberSearch> {
@@ -125,7 +131,7 @@ impl Fitting<'_> {
             None => {
                 let words = self.record.command.iter().map(|word| filled(word, numbers, &values));
                 let words: Vec<_> = words.collect();
-                let program = Program { command: &words, method: &self.record.method };
+                let program = Program { command: &words, method: &self.record.method, detail: self.detail() };
                 let here = env::current_dir()?;
                 let candidate = Candidate { memory, ..Candidate::new(program, &here, &[]) };
                 recorder.record(&name, &candidate, &InProgress::new(&name))?

@@ -93,7 +93,8 @@ fn stacks(name: &str, runs: &Runs, device: &DeviceRuns, options: &RenderOptions)
         },
         |rest, name| stack_cells(name, &StackTrack::sums(rest, count)),
     );
-    Table::new(heads, rows).titled("stacks at the peak of the first run and of the last that fits")
+    Table::new(heads, rows)
+        .titled(format!("{} at the peak of the first run and of the last that fits", runs.group_by.plural()))
 }
 
 /// The cells of stacks that held these bytes in each run.
