@@ -225,6 +225,8 @@ fn a_run_whose_counters_state_failed_requests_does_not_fit_unless_allowed() {
         command.args(["fit", "batch=1..32", "--steps", "none", "--memory", "20B", "--", "sh", "-c", script, "{batch}"]);
         let report = text(&command.output().unwrap().stdout);
         assert!(report.contains(answer), "{config}: {report}");
+        let advice = "batch = 9 ran to its end, but memory ran out: set allow-oom = true in ptmem.toml";
+        assert_eq!(report.contains(advice), config.is_empty(), "{report}");
     }
 }
 

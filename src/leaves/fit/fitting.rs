@@ -58,6 +58,7 @@ impl Fitting<'_> {
         let Numbers { name, range, .. } = &numbers[at];
         let mut fitting = BTreeMap::new();
         let mut beyond = None;
+        let mut went_on = false;
         let mut memory = self.card.zip(self.memory).map(|(card, of)| match of.overhead {
             Some(given) => of.bytes.saturating_sub(given) + card.context(),
             None => of.bytes,
@@ -88,6 +89,7 @@ impl Fitting<'_> {
             }
             // Each that does not fit is smaller than the one before it.
             beyond = Some((number.value, profile));
+            went_on = is_whole && ran_out;
             Ok(Answer::Bad)
         })?;
         let (good, bad) = (by(&Answer::Good, &asked), by(&Answer::Bad, &asked));
@@ -100,6 +102,7 @@ impl Fitting<'_> {
             too_large: bad.iter().map(|number| number.value).collect(),
             falling: bad.first().and_then(|above| falling(&good, above)),
             beyond,
+            went_on,
         })
     }
 
