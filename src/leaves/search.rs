@@ -24,7 +24,8 @@ pub(super) trait Candidates {
     /// One of them.
     type One: Clone + PartialEq + Display;
 
-    /// The next to ask, and the number of those of which nothing is known; `None` once the first bad one is known.
+    /// The next to ask, and the number that it and later questions halve: that of the candidates of which nothing is known, or less
+    /// if the search doubles first. `None` once the first bad one is known.
     fn next(&self, asked: &Asked<Self::One>) -> Result<Option<(Self::One, u64)>>;
 }
 

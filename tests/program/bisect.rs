@@ -107,6 +107,21 @@ fn commits_need_a_repository() {
     assert_eq!(text(&command.output().unwrap().stderr), expected);
 }
 
+/// `git bisect run` stops at that.
+#[test]
+fn options_of_a_simulated_card_are_refused_on_a_real_one() {
+    let place = tempfile::tempdir().unwrap();
+    let good = folder().join("before.pkl");
+    for (range, code) in [("v1..HEAD", 2), (good.to_str().unwrap(), 128)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
+        command.current_dir(&place).args(["bisect", range, "--max-growth", "5%", "--steps", "none"]);
+        let output = command.args(["--compute", "all", "--", "true"]).output().unwrap();
+        let expected =
+            "error: --compute: not used, because --steps none runs the command on the real card; leave it out\n";
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(code), expected));
+    }
+}
+
 /// All commits would be recorded with the script of the checkout.
 #[test]
 fn an_absolute_path_into_the_checkout_is_refused() {
@@ -276,10 +291,7 @@ fn mistakes_end_with_what_to_do() {
         (&["main..main", "--max-growth", "5%"], "give an older commit first"),
         (&["nonsense", "--max-growth", "5%"], "nonsense: is neither a range nor a snapshot"),
         (&["main~2..main", "--max-growth", "5%"], "cannot be recorded: the command failed with exit code 7: no module"),
-        (
-            &["main~2..main", "--max-growth", "5%"],
-            "make it run with 'ptmem simulate', or give another end of the range",
-        ),
+        (&["main~2..main", "--max-growth", "5%"], "/log); give another end of the range"),
         (&["six==1.17..1.16", "--max-growth", "5%"], "expected a package and two of its releases, the older first"),
         (
             &["main~7..main", "--max-growth", "5%", "--gpu", "a1000"],

@@ -95,7 +95,18 @@ fn a_search_that_cannot_be_done_says_what_to_do() {
             &["batch=8..16/8", "--", "sh", "-c", "echo unrecognized arguments: $0 >&2; exit 2", "{batch}"],
             "batch = 8: the command failed with exit code 2: unrecognized arguments: 8; give it an option that it has (its output: ",
         ),
-        (&["batch=1..4", "--", "sh", "-c", "exit 2", "{batch}"], "search those, such as batch=8..512/8"),
+        (
+            &["batch=1..4", "--", "sh", "-c", "exit 2", "{batch}"],
+            "; make it run with 'ptmem simulate', or if it takes only some numbers, search those, such as batch=8..512/8",
+        ),
+        (
+            &["batch=1..4", "--steps", "none", "--", "false", "{batch}"],
+            "/log); if it takes only some numbers, search those, such as batch=8..512/8",
+        ),
+        (
+            &["batch=1..4", "--steps", "none", "--gpu", "t4", "--world-size", "8", "--", "true", "{batch}"],
+            "--gpu, --world-size: not used, because --steps none runs the command on the real card; leave it out",
+        ),
         (
             &["batch=1..4", "--", "true", "{batch}"],
             "batch = 1: the command never used a CUDA device from Python; if it trains on the CPU by default, give it the \
@@ -173,16 +184,50 @@ fn each_number_is_searched_once_and_what_does_not_fit_is_shown() {
     assert_eq!(fs::read_to_string(folder.path().join("cache/ran")).unwrap(), ran);
 }
 
-/// A program may catch that a request failed, and go on.
+/// A recording of counters names no card: nothing is subtracted from the memory that is given.
 #[test]
-fn a_run_whose_counters_state_failed_requests_does_not_fit() {
+fn the_memory_of_a_card_counts_where_the_recording_does_not_name_it() {
     let folder = tempfile::tempdir().unwrap();
-    let script = r#"[ $0 -le 8 ]; echo "{\"num_ooms\": $?, \"peak\": $0}" > $PTMEM_SNAPSHOT"#;
+    let script = r#"echo "{\"reserved\": $((102 + 10 * $0))000000}" > $PTMEM_SNAPSHOT"#;
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
     command.current_dir(&folder).env("XDG_CACHE_HOME", folder.path().join("cache"));
-    let output = command.args(["fit", "batch=1..32", "--steps", "none", "--", "sh", "-c", script, "{batch}"]).output();
-    let report = text(&output.unwrap().stdout);
-    assert!(report.contains("batch = 8 is the largest of 1..32 that fits, 9 does not"), "{report}");
+    command.args([
+        "fit",
+        "batch=1..4096",
+        "--steps",
+        "none",
+        "--memory",
+        "2000MB",
+        "--",
+        "sh",
+        "-c",
+        script,
+        "{batch}",
+    ]);
+    let output = command.output().unwrap();
+    let report = text(&output.stdout);
+    assert!(report.contains("batch = 189 is the largest of 1..4096 that fits, 190 does not"), "{report}");
+    assert!(report.contains("unknown, nothing subtracted"), "{report}");
+}
+
+/// A program may catch that a request failed, and go on.
+#[test]
+fn a_run_whose_counters_state_failed_requests_does_not_fit_unless_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = r#"[ $0 -le 8 ]; echo "{\"num_ooms\": $?, \"reserved\": $0}" > $PTMEM_SNAPSHOT"#;
+    for (config, answer) in [
+        ("", "batch = 8 is the largest of 1..32 that fits, 9 does not"),
+        ("allow-oom = true", "batch = 20 is the largest of 1..32 that fits, 21 does not"),
+    ] {
+        fs::write(folder.path().join("ptmem.toml"), config).unwrap();
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
+        command.current_dir(&folder).env("XDG_CACHE_HOME", folder.path().join("cache"));
+        command.args(["fit", "batch=1..32", "--steps", "none", "--memory", "20B", "--", "sh", "-c", script, "{batch}"]);
+        let report = text(&command.output().unwrap().stdout);
+        assert!(report.contains(answer), "{config}: {report}");
+        let advice = "batch = 9 ran to its end, but memory ran out: set allow-oom = true in ptmem.toml";
+        assert_eq!(report.contains(advice), config.is_empty(), "{report}");
+    }
 }
 
 /// Recordings answer only for the files with which they were made.

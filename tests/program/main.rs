@@ -50,6 +50,7 @@ mod pinned;
 mod pip;
 mod ranks;
 mod recorded;
+mod recorded_detail;
 mod recorded_programs;
 mod repeatable;
 mod series;

@@ -19,7 +19,7 @@ use super::super::exit::exit_code;
 use super::super::git::Repository;
 use super::super::output::{self, Output};
 use super::super::place::StartFolder;
-use super::super::recorder::Recorded;
+use super::super::recorder::{Detail, Recorded};
 use super::super::report::report_options;
 use super::super::{leak, ranks, surroundings};
 use super::arguments::{GateArguments, UNNAMED};
@@ -134,9 +134,12 @@ impl Gates<'_> {
         self.place.path(self.loaded.folder.join(path))
     }
 
-    /// The folder that the paths of a gate begin at: that of a command is the working directory.
-    pub(super) fn folder_of(&self, name: &str) -> &Path {
-        if name == UNNAMED && !self.arguments.command.is_empty() { Path::new("") } else { &self.loaded.folder }
+    /// How the after of a gate is recorded. Paths of a command begin at the working directory.
+    pub(super) fn plan<'p>(&'p self, name: &'p str, gate: &GateRules, recording: &'p Recording) -> GatePlan<'p> {
+        let is_command = name == UNNAMED && !self.arguments.command.is_empty();
+        let folder = if is_command { Path::new("") } else { &self.loaded.folder };
+        let detail = Detail::needed(self.loaded.config.group_by.unwrap_or_default(), &self.limits(gate));
+        GatePlan { name, recording, folder, detail }
     }
 
     /// The name of a gate in reports: a command needs none.
@@ -203,7 +206,7 @@ impl Gates<'_> {
         of_base: &OfBase<'_>,
         recordings: &Recordings,
     ) -> Result<GateSources> {
-        let after = GatePlan { name, recording, folder: self.folder_of(name) };
+        let after = self.plan(name, gate, recording);
         let before = match of_base.recording(name, self) {
             Ok(before) => before,
             Err(missing) => {
@@ -215,7 +218,7 @@ impl Gates<'_> {
                 });
             }
         };
-        let plans = Sides { before: GatePlan { name, recording: &before.0, folder: &before.1 }, after };
+        let plans = Sides { before: GatePlan { recording: &before.0, folder: &before.1, ..after }, after };
         if recording.measure
             && before.0.measure
             && let Some(pair) = self.measured(gate, of_base.commit, &plans, recordings)?

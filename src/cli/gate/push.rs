@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use ptmem::config::{GateSource, Recording};
+use ptmem::config::{GateRules, GateSource, Recording};
 
 use super::super::{output, profile, ranks};
 use super::ci::CiFolder;
 use super::gates::Gates;
 use super::results::ChangeFacts;
-use super::sides::{GatePlan, WORKING_TREE, required};
+use super::sides::{WORKING_TREE, required};
 
 impl Gates<'_> {
     /// Keeps or judges each gate, and gives the exit code.
@@ -25,7 +25,7 @@ impl Gates<'_> {
         let mut alone = Vec::new();
         for (name, gate) in &self.rules {
             match &gate.source {
-                GateSource::Recorded(recording) => self.keep(name, recording)?,
+                GateSource::Recorded(recording) => self.keep(name, gate, recording)?,
                 GateSource::Snapshot(_) | GateSource::Leak(_) => alone.extend(self.alone(name, gate)?),
                 GateSource::Files { .. } => {}
             }
@@ -39,10 +39,10 @@ impl Gates<'_> {
     }
 
     /// Records the working tree alone, and keeps its profile.
-    fn keep(&self, name: &str, recording: &Recording) -> Result<()> {
+    fn keep(&self, name: &str, gate: &GateRules, recording: &Recording) -> Result<()> {
         let folder = self.folder.context("without --ci, nothing is kept")?;
         let recordings = self.recordings.as_ref().context("nothing can be recorded")?;
-        let plan = GatePlan { name, recording, folder: self.folder_of(name) };
+        let plan = self.plan(name, gate, recording);
         let path = required(recordings.after(&plan, WORKING_TREE)?, recordings, name, None)?.path;
         profile::save(&first_file(&path)?, &folder.profile(name)?, &self.loaded.config)?;
         Ok(())

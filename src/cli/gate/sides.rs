@@ -18,8 +18,8 @@ use super::super::recorder::environment::Environment;
 use super::super::recorder::process::{Hold, available_memory};
 use super::super::recorder::tree::Worktree;
 use super::super::recorder::{
-    Attempt, Candidate, Failure, InProgress, Made, Method, Program, Recorded, Recorder, hash_environment, python_of,
-    read_log, tail,
+    Attempt, Candidate, Detail, Failure, InProgress, Made, Method, Program, Recorded, Recorder, hash_environment,
+    python_of, read_log, tail,
 };
 use super::super::words::many;
 use super::arguments::UNNAMED;
@@ -55,10 +55,12 @@ pub(super) struct Recordings {
 }
 
 /// A gate to record: how, and the folder that its paths begin at, from the working directory.
+#[derive(Clone, Copy)]
 pub(super) struct GatePlan<'a> {
     pub(super) name: &'a str,
     pub(super) recording: &'a Recording,
     pub(super) folder: &'a Path,
+    pub(super) detail: Detail,
 }
 
 /// A commit, or the working tree, in a folder.
@@ -101,7 +103,7 @@ impl Recordings {
     /// The name of the recording of a base, which holds for the same commit, gate, environment and version.
     pub(super) fn name_of_base(&self, base: &BaseCommit, plan: &GatePlan<'_>, counters: bool) -> String {
         let mut key = DefaultHasher::new();
-        (&base.hash, plan.recording, plan.folder, &self.repository.below, counters).hash(&mut key);
+        (&base.hash, plan.recording, plan.folder, plan.detail, &self.repository.below, counters).hash(&mut key);
         let words: Vec<OsString> = plan.recording.script.split_whitespace().map(OsString::from).collect();
         hash_environment(&python_of(&words), &mut key);
         format!("{OF_BASES}{:016x}", key.finish())
@@ -250,7 +252,9 @@ impl Recordings {
         let Recording { gpu, compute, steps, ranks, .. } = recording.clone();
         let is_simulated = gpu != Recording::REAL_GPU;
         let method = Method { gpu: Some(gpu), steps, compute, world_size: ranks };
-        let program = Program { command: &script, method: &method };
+        // Only counters are recorded without stacks.
+        let detail = if counters { Detail::Stacks } else { plan.detail };
+        let program = Program { command: &script, method: &method, detail };
         let candidate = Candidate { is_simulated, counters, ..Candidate::new(program, &folder, &variables) };
         let attempt = self.recorder.record_in(&own, &candidate, part);
         environment.remove();

@@ -1,6 +1,7 @@
 //! Records a command once for each candidate, and keeps the recordings. `gate`, `bisect`, `fit` and `settings` share it: a candidate is a
 //! command in a folder, with variables and a method.
 
+mod detail;
 pub(crate) mod environment;
 mod failure;
 mod key;
@@ -25,7 +26,8 @@ use ptmem_simulate::{Card, Compute, StepRange, empty_caches, offline_trackers};
 use rustix::fs::FlockOperation;
 
 use super::args::heading;
-use super::{input, output};
+use super::{input, modes, output};
+pub(crate) use detail::Detail;
 pub(crate) use failure::{Failure, read_log, tail};
 use key::{cache_home, hash_files};
 pub(crate) use key::{hash_environment, own_files, python_of};
@@ -69,6 +71,29 @@ impl Method {
     pub(crate) fn gpu(&self) -> &str {
         self.gpu.as_deref().unwrap_or(Recording::DEFAULT_GPU)
     }
+
+    /// Whether searches run the command on a simulated card.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.steps != Recording::OWN_SNAPSHOT
+    }
+
+    /// Refuses options of a simulated card where none is simulated.
+    pub(crate) fn require_used(&self) -> Result<()> {
+        let Self { gpu, steps: _, compute, world_size } = self;
+        let options =
+            [("--gpu", gpu.is_some()), ("--compute", compute.is_some()), ("--world-size", world_size.is_some())];
+        let given: Vec<&str> = options.iter().filter(|(_, is_given)| *is_given).map(|(option, _)| *option).collect();
+        if self.is_simulated() || given.is_empty() {
+            return Ok(());
+        }
+        modes::refuse(&given.join(", "), "--steps none runs the command on the real card")
+    }
+
+    /// What to do about a candidate that fails: this, or what else its command may lack.
+    pub(crate) fn advice(&self, other: &str) -> String {
+        let first = if self.is_simulated() { "make it run with 'ptmem simulate', or " } else { "" };
+        format!("; {first}{other}")
+    }
 }
 
 /// Checks the name of a card.
@@ -97,6 +122,7 @@ pub(crate) fn steps(text: &str) -> Result<String, String> {
 pub(crate) struct Program<'a> {
     pub(crate) command: &'a [OsString],
     pub(crate) method: &'a Method,
+    pub(crate) detail: Detail,
 }
 
 /// A program in a folder.
@@ -119,14 +145,14 @@ pub(crate) struct Candidate<'a> {
 impl<'a> Candidate<'a> {
     /// A command that a search records.
     pub(crate) fn new(program: Program<'a>, folder: &'a Path, variables: &'a [(&'static str, OsString)]) -> Self {
-        let is_simulated = program.method.steps != Recording::OWN_SNAPSHOT;
+        let is_simulated = program.method.is_simulated();
         let hidden = &[];
         Self { program, folder, variables, is_simulated, hidden, memory: None, addresses: None, counters: false }
     }
 
     /// Whether the command writes the snapshot itself.
     fn writes_snapshot(&self) -> bool {
-        !self.is_simulated || self.program.method.steps == Recording::OWN_SNAPSHOT
+        !self.is_simulated || !self.program.method.is_simulated()
     }
 
     fn command(&self, snapshot: &Path) -> Result<Command> {
@@ -155,7 +181,7 @@ impl<'a> Candidate<'a> {
             if steps != "all" {
                 record.push(format!(",steps={steps}"));
             }
-            command.arg("--record").arg(record);
+            command.arg("--record").arg(record).args(self.program.detail.option());
         }
         command.args(world_size.iter().flat_map(|size| ["--world-size".to_owned(), size.to_string()]));
         command.args(self.memory.iter().flat_map(|bytes| ["--memory".to_owned(), format!("{bytes}B")]));
@@ -207,9 +233,14 @@ impl Recorder {
     }
 
     /// The recordings of one command in one environment: those of the candidates have names of their own.
-    pub(crate) fn of_command(arguments: &RecordArguments, of: &impl Hash, files: &[PathBuf]) -> Result<Self> {
+    pub(crate) fn of_command(
+        arguments: &RecordArguments,
+        detail: Detail,
+        of: &impl Hash,
+        files: &[PathBuf],
+    ) -> Result<Self> {
         let mut key = DefaultHasher::new();
-        (&arguments.method, &arguments.command, env::current_dir()?).hash(&mut key);
+        (&arguments.method, &arguments.command, detail, env::current_dir()?).hash(&mut key);
         of.hash(&mut key);
         hash_environment(&python_of(&arguments.command), &mut key);
         hash_files(files.iter().cloned().chain(arguments.command.iter().map(PathBuf::from)), &mut key);

@@ -13,7 +13,7 @@ use crate::cli::diff::{Pair, Request, compare_all};
 use crate::cli::exit::exit_code;
 use crate::cli::output::Output;
 use crate::cli::place::StartFolder;
-use crate::cli::recorder::Failure;
+use crate::cli::recorder::{Detail, Failure};
 use crate::cli::report::report_options;
 
 /// The error of a search without limits.
@@ -45,6 +45,12 @@ impl<'a> Judging<'a> {
     fn limits(&self) -> Limits {
         let BisectArguments { limits, trust, .. } = self.arguments;
         limits.limits(trust.strict).over(&self.loaded.config.limits)
+    }
+
+    /// What the comparison needs of recordings.
+    pub(super) fn detail(&self) -> Detail {
+        let BisectArguments { stacks, view, .. } = self.arguments;
+        Detail::needed(stacks.profile_options(&self.loaded.config, view).group_by, &self.limits())
     }
 
     /// Refuses a search without limits, which has no answer.

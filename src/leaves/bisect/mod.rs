@@ -71,19 +71,21 @@ pub(super) fn run(arguments: &BisectArguments, output: &Output) -> Result<ExitCo
     if releases.is_none() && Path::new(range).exists() {
         return Ok(one_commit::run(Path::new(range), arguments, output));
     }
-    let program = Program { command: &record.command, method: &record.method };
+    record.method.require_used()?;
     let mut judging = Judging::here(arguments)?;
     judging.require_limits()?;
+    let detail = judging.detail();
+    let program = Program { command: &record.command, method: &record.method, detail };
     output::check_exports(&arguments.view.export, arguments.config.file().into_iter())?;
     if let Some((package, versions)) = releases {
         let releases = Releases::of(package.trim(), versions, python_of(&record.command))?;
-        let recorder = Recorder::of_command(record, &package, &own_files())?;
+        let recorder = Recorder::of_command(record, detail, &package, &own_files())?;
         return Bisection { set: &releases, recorder, program, judging }.answer("release", output);
     }
     let commits = Commits::of(range)?;
     let command = commits.command(&record.command)?;
     let program = Program { command: &command, ..program };
-    let recorder = Recorder::of_command(record, &"commits", &[])?;
+    let recorder = Recorder::of_command(record, detail, &"commits", &[])?;
     let tree = commits.tree(&recorder);
     let bad = commits.check_out(&commits.bad, &recorder);
     // Paths in reports begin there, and the edits that explain growth are found there.
@@ -198,15 +200,8 @@ impl<S: Recordable> Bisection<'_, S> {
     fn required(&self, one: &S::One) -> Result<PathBuf> {
         output::print_note(&format!("trying {one}"));
         let recorded = self.record(one)?;
-        Ok(recorded
-            .map_err(|failure| {
-                refused(
-                    failure,
-                    &one.to_string(),
-                    "; make it run with 'ptmem simulate', or give another end of the range",
-                )
-            })?
-            .path)
+        let advice = self.program.method.advice("give another end of the range");
+        Ok(recorded.map_err(|failure| refused(failure, &one.to_string(), &advice))?.path)
     }
 }
 

@@ -54,6 +54,7 @@ fn judge(good: &Path, arguments: &BisectArguments, output: &Output) -> Result<Ve
         let error = anyhow!("--exit-zero would call each commit good; leave it out where a snapshot is compared");
         return Err(Unjudged::AnyCommit(error));
     }
+    arguments.record.method.require_used().map_err(Unjudged::AnyCommit)?;
     let judging = Judging::here(arguments).map_err(|error| by_rules(error, arguments))?;
     let itself = judging.compare(good, good).map_err(Unjudged::AnyCommit)?;
     if let Err(error) = check_good_for_git(&itself, &arguments.range) {
@@ -62,9 +63,10 @@ fn judge(good: &Path, arguments: &BisectArguments, output: &Output) -> Result<Ve
         return Err(if is_of_any { Unjudged::AnyCommit(error) } else { by_rules(error, arguments) });
     }
     let record = &arguments.record;
-    let recorder = Recorder::of_command(record, &"checkout", &[])?;
+    let detail = judging.detail();
+    let recorder = Recorder::of_command(record, detail, &"checkout", &[])?;
     let here = env::current_dir().map_err(Error::from)?;
-    let program = Program { command: &record.command, method: &record.method };
+    let program = Program { command: &record.command, method: &record.method, detail };
     let recorded = recorder.record("checkout", &Candidate::new(program, &here, &[]), &InProgress::new("checkout"))?;
     let recorded = recorded.map_err(|failure| refused(failure, "the checkout", ""))?;
     let gate = judging.compare(good, &recorded.path)?;

@@ -9,11 +9,12 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use ptmem::budget::{DeviceMemory, Overhead};
 use ptmem::profile::{DeviceProfile, Moment, Profile, ReadOptions};
 use ptmem::units::GivenSize;
+use ptmem::verdict::Limits;
 use ptmem_simulate::Card;
 
 use super::numbers::{Numbers, by, falling};
 use super::runs::{NumberSearch, Runs};
-use crate::cli::recorder::{Candidate, Failure, InProgress, Program, RecordArguments, Recorder, own_files};
+use crate::cli::recorder::{Candidate, Detail, Failure, InProgress, Program, RecordArguments, Recorder, own_files};
 use crate::cli::{input, output, ranks};
 use crate::leaves::search::{Answer, search};
 
@@ -24,6 +25,8 @@ pub(super) struct Fitting<'a> {
     /// The simulated card.
     pub(super) card: Option<Card>,
     pub(super) memory: Option<DeviceMemory>,
+    /// Whether a program may exhaust memory and go on.
+    pub(super) allow_oom: bool,
 }
 
 impl Fitting<'_> {
@@ -41,15 +44,21 @@ impl Fitting<'_> {
                 );
             }
         }
-        let recorder =
-            Recorder::of_command(self.record, &("fit", self.memory.map(|of| (of.bytes, of.overhead))), &own_files())?;
+        let memory = self.memory.map(|of| (of.bytes, of.overhead));
+        let recorder = Recorder::of_command(self.record, self.detail(), &("fit", memory), &own_files())?;
         (0..numbers.len()).map(|at| self.one(&numbers, at, &recorder)).collect()
+    }
+
+    /// What the stacks of the report need.
+    fn detail(&self) -> Detail {
+        Detail::needed(self.reading.group_by, &Limits::default())
     }
 
     fn one(&self, numbers: &[Numbers], at: usize, recorder: &Recorder) -> Result<NumberSearch> {
         let Numbers { name, range, .. } = &numbers[at];
         let mut fitting = BTreeMap::new();
         let mut beyond = None;
+        let mut went_on = false;
         let mut memory = self.card.zip(self.memory).map(|(card, of)| match of.overhead {
             Some(given) => of.bytes.saturating_sub(given) + card.context(),
             None => of.bytes,
@@ -61,11 +70,13 @@ impl Fitting<'_> {
             let device = fullest(&profile);
             number.used = reserved(device);
             let budget = self.memory.zip(device).map(|(of, device)| of.budget(profile.run.as_ref(), device.device));
-            let ran_out = profile.devices.iter().any(DeviceProfile::ran_out_of_memory);
-            let mut fits = is_whole && !ran_out;
-            if let Some(budget) = budget.filter(|budget| budget.overhead != Overhead::Unknown) {
+            let ran_out = !is_whole || !self.allow_oom && profile.devices.iter().any(DeviceProfile::ran_out_of_memory);
+            let mut fits = !ran_out;
+            if let Some(budget) = budget {
                 fits &= number.used <= budget.usable();
-                number.left = budget.usable().saturating_sub(number.used);
+                number.left = Some(budget.usable().saturating_sub(number.used));
+            }
+            if let Some(budget) = budget.filter(|budget| budget.overhead != Overhead::Unknown) {
                 // From the first run on it is known what NCCL takes.
                 memory = self.card.map(|card| budget.usable() + card.context());
             }
@@ -73,11 +84,12 @@ impl Fitting<'_> {
                 fitting.insert(number.value, profile);
                 return Ok(Answer::Good);
             }
-            if profile.devices.iter().any(|device| device.figures.first_oom().is_some()) {
+            if ran_out && profile.devices.iter().any(|device| device.figures.first_oom().is_some()) {
                 profile.look_at(Moment::Oom);
             }
             // Each that does not fit is smaller than the one before it.
             beyond = Some((number.value, profile));
+            went_on = is_whole && ran_out;
             Ok(Answer::Bad)
         })?;
         let (good, bad) = (by(&Answer::Good, &asked), by(&Answer::Bad, &asked));
@@ -90,6 +102,7 @@ impl Fitting<'_> {
             too_large: bad.iter().map(|number| number.value).collect(),
             falling: bad.first().and_then(|above| falling(&good, above)),
             beyond,
+            went_on,
         })
     }
 
@@ -121,7 +134,7 @@ impl Fitting<'_> {
             None => {
                 let words = self.record.command.iter().map(|word| filled(word, numbers, &values));
                 let words: Vec<_> = words.collect();
-                let program = Program { command: &words, method: &self.record.method };
+                let program = Program { command: &words, method: &self.record.method, detail: self.detail() };
                 let here = env::current_dir()?;
                 let candidate = Candidate { memory, ..Candidate::new(program, &here, &[]) };
                 recorder.record(&name, &candidate, &InProgress::new(&name))?
@@ -131,10 +144,12 @@ impl Fitting<'_> {
             let pairs = numbers.iter().zip(&values).map(|(number, value)| format!("{} = {value}", number.name));
             let advice = match failure {
                 Failure::Candidate(_) => {
-                    "; make it run with 'ptmem simulate', or if it takes only some numbers, search those, such as \
-                     batch=8..512/8"
+                    let method = &self.record.method;
+                    method.advice("if it takes only some numbers, search those, such as batch=8..512/8")
                 }
-                Failure::Environment(_) | Failure::Command(_) | Failure::Elsewhere(_) | Failure::Killed(_) => "",
+                Failure::Environment(_) | Failure::Command(_) | Failure::Elsewhere(_) | Failure::Killed(_) => {
+                    String::new()
+                }
             };
             anyhow!("{}: {failure}{advice}", pairs.collect::<Vec<_>>().join(", "))
         })?;

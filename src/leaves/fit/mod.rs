@@ -12,7 +12,6 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use ptmem::budget::DeviceMemory;
-use ptmem::config::Recording;
 use ptmem::report::view::View;
 use ptmem::report::{RenderOptions, Report};
 use ptmem::verdict::Limits;
@@ -49,10 +48,12 @@ pub(crate) struct FitArguments {
 
 pub(super) fn run(arguments: &FitArguments, output: &Output) -> Result<ExitCode> {
     let FitArguments { numbers, record, study } = arguments;
+    record.method.require_used()?;
     let (reading, config) = study.reading([].into_iter())?;
-    let card = Card::named(record.method.gpu()).ok().filter(|_| record.method.steps != Recording::OWN_SNAPSHOT);
+    let card = Card::named(record.method.gpu()).ok().filter(|_| record.method.is_simulated());
     let memory = memory(study.device.device_memory, record.method.gpu.is_some(), card, &config.limits);
-    let searches = Fitting { record, reading: &reading, card, memory }.all(numbers)?;
+    let allow_oom = config.limits.allow_oom.unwrap_or_default();
+    let searches = Fitting { record, reading: &reading, card, memory, allow_oom }.all(numbers)?;
     arguments.study.view.write(&Searches(searches), output)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -25,9 +25,9 @@ pub(super) struct Number {
     /// Its index.
     at: u64,
     pub(super) value: u64,
-    /// Bytes that its run reserved, and those that were left, where it fits.
+    /// Bytes that its run reserved, and those that were left, where it fits and the memory of the card is known.
     pub(super) used: u64,
-    pub(super) left: u64,
+    pub(super) left: Option<u64>,
 }
 
 impl Display for Number {
@@ -98,18 +98,22 @@ impl Candidates for Numbers {
             }
             _ => return Ok(None),
         };
-        let unknown = high - good.last().map_or(0, |number| number.at + 1);
-        let number =
-            Number { name: Rc::clone(&self.name), at: next, value: self.first + next * self.step, used: 0, left: 0 };
-        Ok(Some((number, unknown)))
+        let value = self.first + next * self.step;
+        let mut unknown = high - good.last().map_or(0, |number| number.at + 1);
+        if bad.is_empty() {
+            // As long as all fit, questions double; once one does not, they halve what is below it.
+            let last = self.first + (self.count - 1) * self.step;
+            unknown = unknown.min((last / value).max(next - good.last().map_or(0, |number| number.at)));
+        }
+        Ok(Some((Number { name: Rc::clone(&self.name), at: next, value, used: 0, left: None }, unknown)))
     }
 }
 
-/// The place at which the line through the two largest that fit leaves nothing.
+/// The place at which the line through the two largest that fit leaves nothing, where it is known what they left.
 fn guess(good: &[Number]) -> Option<u64> {
     let [.., low, high] = good else { return None };
     let rise = high.used.checked_sub(low.used).filter(|&rise| rise > 0)?;
-    let more = u128::from(high.left) * u128::from(high.at - low.at) / u128::from(rise);
+    let more = u128::from(high.left?) * u128::from(high.at - low.at) / u128::from(rise);
     high.at.checked_add(u64::try_from(more).ok()?)
 }
 
@@ -118,7 +122,7 @@ fn guess(good: &[Number]) -> Option<u64> {
 pub(super) fn falling(good: &[Number], above: &Number) -> Option<[u64; 2]> {
     let [.., low, high] = good else { return None };
     let rise = u128::from(high.used.saturating_sub(low.used)) * u128::from(above.at - high.at);
-    let lacking = (rise / u128::from(high.at - low.at)).saturating_sub(high.left.into());
+    let lacking = (rise / u128::from(high.at - low.at)).saturating_sub(high.left.unwrap_or(0).into());
     let mut pairs = good.windows(2);
     let pair = pairs.find(|pair| u128::from(pair[0].used.saturating_sub(pair[1].used)) > lacking)?;
     Some([pair[0].value, pair[1].value])
@@ -135,7 +139,7 @@ mod tests {
         let numbers = Numbers::of(&format!("x={range}")).unwrap();
         let asked = search(&numbers, Vec::new(), tell, |number| {
             number.used = bytes(number.value);
-            number.left = ROOM.saturating_sub(number.used);
+            number.left = Some(ROOM.saturating_sub(number.used));
             Ok(if number.used <= ROOM { Answer::Good } else { Answer::Bad })
         });
         asked.unwrap()
@@ -179,6 +183,36 @@ mod tests {
         assert_eq!(told, expected);
     }
 
+    /// Without the memory of the card, only a run tells whether its number fits.
+    #[test]
+    fn a_search_doubles_as_long_as_it_does_not_know_what_is_left() {
+        let numbers = Numbers::of("x=1..4096").unwrap();
+        let mut told = Vec::new();
+        let asked = search(
+            &numbers,
+            Vec::new(),
+            |line| told.push(line.to_owned()),
+            |number| {
+                number.used = 100 + number.value;
+                Ok(if number.value <= 20 { Answer::Good } else { Answer::Bad })
+            },
+        );
+        assert_eq!(by(&Answer::Good, &asked.unwrap()).last().map(|number| number.value), Some(20));
+        let expected = [
+            "trying x = 1 (then about 12 more)",
+            "trying x = 2 (then about 11 more)",
+            "trying x = 4 (then about 10 more)",
+            "trying x = 8 (then about 9 more)",
+            "trying x = 16 (then about 8 more)",
+            "trying x = 32 (then about 7 more)",
+            "trying x = 24 (then about 3 more)",
+            "trying x = 20 (then about 2 more)",
+            "trying x = 22 (then about 1 more)",
+            "trying x = 21 (the last)",
+        ];
+        assert_eq!(told, expected);
+    }
+
     #[test]
     fn a_larger_number_that_took_less_is_told() {
         let number = |value: u64, used: u64, room: u64| Number {
@@ -186,7 +220,7 @@ mod tests {
             at: value - 1,
             value,
             used,
-            left: room - used,
+            left: Some(room - used),
         };
         let good = |used: &[u64], room| -> Vec<Number> {
             (1..).zip(used).map(|(value, &used)| number(value, used, room)).collect()

@@ -24,6 +24,8 @@ pub(crate) struct NumberSearch {
     pub(crate) falling: Option<[u64; 2]>,
     /// The first number that does not fit, and its recording.
     pub(crate) beyond: Option<(u64, Profile)>,
+    /// Whether that run went on to its end after memory ran out.
+    pub(crate) went_on: bool,
 }
 
 /// Runs of one program with several numbers.

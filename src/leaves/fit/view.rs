@@ -52,6 +52,12 @@ fn answer(search: &NumberSearch) -> Vec<Fact> {
             format!("{name} = {more} took less than {less}: numbers that were not tried may fit; try a smaller range");
         Fact { tone: Tone::Worse, ..Fact::new("doubt", words) }
     }));
+    facts.extend(too_large.first().filter(|_| search.went_on).map(|first| {
+        let words = format!(
+            "{name} = {first} ran to its end, but memory ran out: set allow-oom = true in ptmem.toml if the program probes for it"
+        );
+        Fact { tone: Tone::Worse, ..Fact::new("doubt", words) }
+    }));
     facts
 }
 
@@ -93,7 +99,8 @@ fn stacks(name: &str, runs: &Runs, device: &DeviceRuns, options: &RenderOptions)
         },
         |rest, name| stack_cells(name, &StackTrack::sums(rest, count)),
     );
-    Table::new(heads, rows).titled("stacks at the peak of the first run and of the last that fits")
+    Table::new(heads, rows)
+        .titled(format!("{} at the peak of the first run and of the last that fits", runs.group_by.plural()))
 }
 
 /// The cells of stacks that held these bytes in each run.

@@ -16,7 +16,7 @@ use ptmem_simulate::Card;
 use super::SettingsArguments;
 use super::allocator::{self, Earlier, RequestHistory, SelfCheck, SettingsOutcome, SettingsStudy, Trial, curve};
 use crate::cli::input;
-use crate::cli::recorder::{Candidate, InProgress, Method, Program, Recorder, read_log, tail};
+use crate::cli::recorder::{Candidate, Detail, InProgress, Method, Program, Recorder, read_log, tail};
 
 const PROGRAM: &str = include_str!("repeat.py");
 
@@ -213,7 +213,11 @@ impl Repetition<'_> {
             hidden: &HIDDEN,
             memory: Some(limit + Card::named(Card::DEFAULT).map_or(0, |card| card.context())),
             addresses: Some(manner.addresses),
-            ..Candidate::new(Program { command: &command, method: &method }, self.folder.path(), &[])
+            ..Candidate::new(
+                Program { command: &command, method: &method, detail: Detail::Stacks },
+                self.folder.path(),
+                &[],
+            )
         };
         let part = match jobs {
             [job] => InProgress::new(shown(job.settings)),

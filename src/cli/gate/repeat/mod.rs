@@ -22,7 +22,7 @@ use super::super::recorder::Recorded;
 use super::super::report::report_options;
 use super::super::{input, modes, output, ranks};
 use super::gates::Gates;
-use super::sides::{GatePlan, WORKING_TREE, required};
+use super::sides::{WORKING_TREE, required};
 use spread::{Spread, proposed};
 
 /// The runs of each gate.
@@ -82,7 +82,7 @@ impl Gates<'_> {
 
     fn runs(&self, name: &str, gate: &GateRules, recording: &Recording, count: u32) -> Result<GateRuns> {
         let recordings = self.recordings.as_ref().context("nothing can be recorded")?;
-        let plan = GatePlan { name, recording, folder: self.folder_of(name) };
+        let plan = self.plan(name, gate, recording);
         let mut runs = Vec::new();
         for number in 1..=count {
             let shown = format!("run {number} of {count}");
