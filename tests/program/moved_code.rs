@@ -575,3 +575,32 @@ fn functions_of_one_name_are_told_apart_by_their_classes() {
         assert!(table.contains("Attention.forward") && table.contains("Mlp.forward"), "{input}: {table}");
     }
 }
+
+/// A recording with the shapes of its tensors.
+fn shaped(blocks: &[Block], shapes: &[&str]) -> Value {
+    let names = [&[""], shapes].concat();
+    let empty = vec![""; names.len()];
+    let allocations: Vec<_> = (1..names.len()).map(|number| (1, number)).collect();
+    recording(blocks).with("ptmem", json!({
+        "format": 1,
+        "modules": [{
+            "device": 0, "names": empty, "purposes": empty, "shapes": names, "allocations": allocations, "blocks": [],
+        }],
+    }))
+}
+
+/// A line grew, and another one moved to a function of its own.
+#[test]
+fn rows_beside_what_moved_have_the_shapes_of_both_sides() {
+    let folder = tempfile::tempdir().unwrap();
+    let before = shaped(&[inner(4 * MIB), kept(6 * MIB)], &["f32 [1024, 1024]", "f32 [1536, 1024]"]);
+    let after = shaped(&[moved(4 * MIB), kept(8 * MIB)], &["f32 [1024, 1024]", "f32 [2048, 1024]"]);
+    let (_, rows) = diff(folder.path(), &before, &after);
+    let explained = text(&ptmem(folder.path(), &["diff", "before.pkl", "after.pkl", "--explain"]).stdout);
+    let shapes: Vec<_> = explained.lines().filter(|line| line.contains("f32")).collect();
+    assert_eq!(rows.as_array().unwrap().len(), 1, "{rows}");
+    assert_reads!(shapes.join("\n") => str![[r#"
+    +8.00 MiB  f32 [2048, 1024] × 1
+    -6.00 MiB  f32 [1536, 1024] × 1
+"#]]);
+}
