@@ -186,6 +186,27 @@ fn other_operators_of_a_function_are_other_calls() {
 "#]]);
 }
 
+/// The same operator on three lines of a function. That a line is the one that went is no more than a guess.
+#[test]
+fn a_line_beside_others_that_kept_their_order_did_not_move() {
+    let of = |line, mib: u64| Block { size: mib * MIB, frames: vec![GELU, ("forward", MODEL, line), TRAIN] };
+    let before = [of(20, 100), of(21, 50), of(22, 75)];
+    assert_reads!(explained(&before, &[of(20, 100), of(22, 75), of(23, 120)]) => str![[r#"
+  +70.00 MiB  forward (tower/modeling.py:23) aten::gelu (+2 more lines)
+    +70.00 MiB  forward (tower/modeling.py:23) aten::gelu
+           0 B  forward (tower/modeling.py:20) aten::gelu
+           0 B  forward (tower/modeling.py:22) aten::gelu
+     <module> (train.py:8)
+     forward (tower/modeling.py:23)
+     aten::gelu
+"#]]);
+    let folder = tempfile::tempdir().unwrap();
+    for after in [vec![of(20, 100), of(22, 75), of(23, 120)], vec![of(20, 100), of(21, 50), of(22, 75), of(23, 9)]] {
+        let (_, rows) = diff(folder.path(), &recording(&before), &recording(&after));
+        assert_eq!((&rows[0]["frames"][1]["line"], &rows[0]["before_frames"]), (&json!(23), &json!([])), "{rows}");
+    }
+}
+
 /// A line that went to a function in a file of its own.
 #[test]
 fn what_moved_is_followed_by_line_and_function_too() {
