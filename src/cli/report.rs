@@ -51,7 +51,10 @@ impl ViewArguments {
             options.checkout = checkout::files(place, report.code());
         }
         if self.source || formats.iter().any(|format| matches!(format, Format::Markdown | Format::Html)) {
-            options.sources = sources::read(place, options.checkout.values().map(String::as_str), self.source);
+            options.sources = {
+                let paths = options.checkout.values().map(String::as_str);
+                sources::read(place, paths, &report.commits(), self.source)
+            };
         }
     }
 
