@@ -51,8 +51,16 @@ impl ViewArguments {
             options.checkout = checkout::files(place, report.code());
         }
         if self.source || formats.iter().any(|format| matches!(format, Format::Markdown | Format::Html)) {
-            options.sources = sources::read(place, options.checkout.values().map(String::as_str), self.source);
+            options.sources = {
+                let paths = options.checkout.values().map(String::as_str);
+                sources::read(place, paths, &report.commits(), self.source)
+            };
         }
+    }
+
+    /// Whether a requested format has stacks where others have the call tree in their place.
+    pub(crate) fn lists_stacks_beside_tree(&self) -> bool {
+        self.formats().any(|format| !matches!(format, Format::Table | Format::Markdown))
     }
 
     /// Writes the requested files, and prints the report.

@@ -3,11 +3,12 @@
 //! that is checked out has with the same text. Whoever asks for the source also sees lines that are not committed yet, and those
 //! of a folder without a repository.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use super::checkout::{LARGEST, part};
+use super::output::print_note;
 use super::place::StartFolder;
 use super::{checkout, git};
 
@@ -26,10 +27,12 @@ struct CheckoutFile {
     text: String,
 }
 
-/// The lines of files of the checkout, by their paths from its root. Omitted files do not appear in reports.
+/// The lines of files of the checkout, by their paths from its root. Omitted files do not appear in reports: these are also those
+/// that were others at `commits`, those of the recordings, whose lines have other numbers here.
 pub(super) fn read<'p>(
     place: &StartFolder,
     paths: impl Iterator<Item = &'p str>,
+    commits: &BTreeSet<&str>,
     is_asked_for: bool,
 ) -> BTreeMap<String, Vec<String>> {
     let Ok(root) = fs::canonicalize(checkout::root(place)) else { return BTreeMap::new() };
@@ -45,13 +48,21 @@ pub(super) fn read<'p>(
     if sources.is_empty() {
         return BTreeMap::new();
     }
+    let resolved = sources.iter().map(|source| source.resolved.as_str());
+    let recorded = git::texts_of_recordings(place, commits, resolved);
+    let (same, others): (Vec<_>, Vec<_>) =
+        sources.iter().partition(|source| recorded.iter().all(|texts| source.is_in(texts)));
+    if let Some(first) = others.first().filter(|_| is_asked_for) {
+        let more = if others.len() > 1 { format!(" and {} more files", others.len() - 1) } else { String::new() };
+        print_note(&format!(
+            "the source of {}{more} is left out: git does not have it like that at the recorded commit",
+            first.path
+        ));
+    }
     let committed = git::texts_at(place, None, sources.iter().map(|source| source.resolved.as_str()));
-    let shown = sources.iter().filter(|source| match &committed {
-        Some(texts) => {
-            // Lines, as the ends of lines may differ.
-            let committed = texts.get(source.resolved.as_str());
-            committed.is_some_and(|text| is_asked_for || text.lines().eq(source.text.lines()))
-        }
+    let shown = same.into_iter().filter(|source| match &committed {
+        Some(texts) if is_asked_for => texts.contains_key(source.resolved.as_str()),
+        Some(texts) => source.is_in(texts),
         None => is_asked_for,
     });
     shown.map(|source| (source.path.clone(), source.text.lines().map(str::to_owned).collect())).collect()
@@ -65,6 +76,11 @@ impl CheckoutFile {
         let is_small = file.metadata().is_ok_and(|there| there.is_file() && there.len() <= LARGEST);
         let text = is_small.then(|| fs::read_to_string(file).ok()).flatten()?;
         Some(Self { path: path.to_owned(), resolved, text })
+    }
+
+    /// Whether it has the same lines in a commit with these texts. The ends of lines may differ.
+    fn is_in(&self, texts: &BTreeMap<&str, String>) -> bool {
+        texts.get(self.resolved.as_str()).is_some_and(|text| text.lines().eq(self.text.lines()))
     }
 }
 

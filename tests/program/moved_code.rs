@@ -186,6 +186,27 @@ fn other_operators_of_a_function_are_other_calls() {
 "#]]);
 }
 
+/// The same operator on three lines of a function. That a line is the one that went is no more than a guess.
+#[test]
+fn a_line_beside_others_that_kept_their_order_did_not_move() {
+    let of = |line, mib: u64| Block { size: mib * MIB, frames: vec![GELU, ("forward", MODEL, line), TRAIN] };
+    let before = [of(20, 100), of(21, 50), of(22, 75)];
+    assert_reads!(explained(&before, &[of(20, 100), of(22, 75), of(23, 120)]) => str![[r#"
+  +70.00 MiB  forward (tower/modeling.py:23) aten::gelu (+2 more lines)
+    +70.00 MiB  forward (tower/modeling.py:23) aten::gelu
+           0 B  forward (tower/modeling.py:20) aten::gelu
+           0 B  forward (tower/modeling.py:22) aten::gelu
+     <module> (train.py:8)
+     forward (tower/modeling.py:23)
+     aten::gelu
+"#]]);
+    let folder = tempfile::tempdir().unwrap();
+    for after in [vec![of(20, 100), of(22, 75), of(23, 120)], vec![of(20, 100), of(21, 50), of(22, 75), of(23, 9)]] {
+        let (_, rows) = diff(folder.path(), &recording(&before), &recording(&after));
+        assert_eq!((&rows[0]["frames"][1]["line"], &rows[0]["before_frames"]), (&json!(23), &json!([])), "{rows}");
+    }
+}
+
 /// A line that went to a function in a file of its own.
 #[test]
 fn what_moved_is_followed_by_line_and_function_too() {
@@ -625,4 +646,33 @@ fn functions_of_one_name_are_told_apart_by_their_classes() {
         let table = text(&output.stdout);
         assert!(table.contains("Attention.forward") && table.contains("Mlp.forward"), "{input}: {table}");
     }
+}
+
+/// A recording with the shapes of its tensors.
+fn shaped(blocks: &[Block], shapes: &[&str]) -> Value {
+    let names = [&[""], shapes].concat();
+    let empty = vec![""; names.len()];
+    let allocations: Vec<_> = (1..names.len()).map(|number| (1, number)).collect();
+    recording(blocks).with("ptmem", json!({
+        "format": 1,
+        "modules": [{
+            "device": 0, "names": empty, "purposes": empty, "shapes": names, "allocations": allocations, "blocks": [],
+        }],
+    }))
+}
+
+/// A line grew, and another one moved to a function of its own.
+#[test]
+fn rows_beside_what_moved_have_the_shapes_of_both_sides() {
+    let folder = tempfile::tempdir().unwrap();
+    let before = shaped(&[inner(4 * MIB), kept(6 * MIB)], &["f32 [1024, 1024]", "f32 [1536, 1024]"]);
+    let after = shaped(&[moved(4 * MIB), kept(8 * MIB)], &["f32 [1024, 1024]", "f32 [2048, 1024]"]);
+    let (_, rows) = diff(folder.path(), &before, &after);
+    let explained = text(&ptmem(folder.path(), &["diff", "before.pkl", "after.pkl", "--explain"]).stdout);
+    let shapes: Vec<_> = explained.lines().filter(|line| line.contains("f32")).collect();
+    assert_eq!(rows.as_array().unwrap().len(), 1, "{rows}");
+    assert_reads!(shapes.join("\n") => str![[r#"
+    +8.00 MiB  f32 [2048, 1024] × 1
+    -6.00 MiB  f32 [1536, 1024] × 1
+"#]]);
 }

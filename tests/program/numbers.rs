@@ -47,7 +47,15 @@ fn kinds_of_numbers_are_read() {
         assert_eq!(figures(content, name), expected, "{content}");
     }
     let folder = folder(&[("a.csv", table)]);
-    assert_eq!(report(folder.path(), &["show", "a.csv#bert"])["devices"][0]["allocated"]["peak"], 4096);
+    let device = report(folder.path(), &["show", "a.csv#bert"])["devices"][0].take();
+    assert_eq!(device["allocated"]["peak"], 4096);
+    for counter in ["allocated", "active", "requested", "reserved"] {
+        assert_eq!(
+            [&device[counter]["exact"], &device[counter]["max_error"]],
+            [&json!(false), &json!(null)],
+            "{counter}"
+        );
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::support::pickle::{self, Value};
@@ -136,6 +137,33 @@ fn a_file_that_is_not_the_recorded_one_says_nothing() {
     }
     fs::remove_file(&model).unwrap();
     assert!(diff(folder.path(), &["--source"]).status.success());
+}
+
+/// The function is still there, but its lines have other numbers than at the commit of the recording.
+#[test]
+fn a_file_that_was_committed_since_the_recording_says_nothing() {
+    let folder = checkout();
+    let place = folder.path();
+    let commit = git(place, &["rev-parse", "HEAD"]).trim().to_owned();
+    for (name, mib) in [("before.pkl", 4), ("after.pkl", 8)] {
+        let mut program = Program::default();
+        program.alloc_under("x".to_owned(), &["/ci/repo/net/model.py:forward:5"], mib * MIB);
+        let recorded = program.value().with("ptmem", json!({"format": 1, "commit": commit}));
+        fs::write(place.join(name), pickle::write(&recorded, pickle::Options::default())).unwrap();
+    }
+    let [show, leak] = [&["show", "after.pkl", "--source"][..], &["leak", "before.pkl", "after.pkl", "--source"]];
+    for arguments in [show, leak] {
+        assert!(text(&ptmem(place, arguments).stdout).contains(EXCERPT[2]));
+    }
+    fs::write(place.join("net/model.py"), MODEL.replace("    return", "    x = 2 * x\n    return")).unwrap();
+    git(place, &["commit", "--quiet", "--all", "--message", "longer"]);
+    for output in
+        [ptmem(place, show), ptmem(place, leak), diff(place, &["--source"]), diff(place, &["--format", "html"])]
+    {
+        let report = text(&output.stdout);
+        assert!(report.contains("forward (") && !report.contains("2 * x"), "{report}");
+    }
+    assert_reads!(text(&ptmem(place, show).stderr) => str!["note: the source of net/model.py is left out: git does not have it like that at the recorded commit"]);
 }
 
 #[cfg(unix)]

@@ -30,6 +30,7 @@ mod summary;
 mod table;
 pub mod view;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, Write};
 
@@ -72,6 +73,11 @@ pub trait Report: fmt::Debug {
     /// The code that it names lines of.
     fn code(&self) -> Box<dyn Iterator<Item = SnapshotCode<'_>> + '_> {
         Box::new(std::iter::empty())
+    }
+
+    /// The commits at which that code was recorded, where they are known.
+    fn commits(&self) -> BTreeSet<&str> {
+        BTreeSet::new()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The results of the core as reports.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use ptmem_judge::verdict::{Gate, Job, LeakGate, Reading, Readings};
@@ -41,6 +42,10 @@ impl Report for Gate {
     fn code(&self) -> Box<dyn Iterator<Item = SnapshotCode<'_>> + '_> {
         Box::new(self.leaves().map(|of| of.diff.profiles.after.code()))
     }
+
+    fn commits(&self) -> BTreeSet<&str> {
+        self.leaves().filter_map(|of| of.diff.profiles.after.commit()).collect()
+    }
 }
 
 /// Searches for leaks and their verdict.
@@ -69,6 +74,10 @@ impl Report for LeakGate {
     fn code(&self) -> Box<dyn Iterator<Item = SnapshotCode<'_>> + '_> {
         Box::new(self.leaves().map(|of| of.search.code()))
     }
+
+    fn commits(&self) -> BTreeSet<&str> {
+        self.leaves().filter_map(|of| of.search.commit.as_deref()).collect()
+    }
 }
 
 /// One snapshot, which nothing judged.
@@ -87,6 +96,10 @@ impl Report for Profile {
 
     fn code(&self) -> Box<dyn Iterator<Item = SnapshotCode<'_>> + '_> {
         Box::new(std::iter::once_with(|| self.code()))
+    }
+
+    fn commits(&self) -> BTreeSet<&str> {
+        self.commit().into_iter().collect()
     }
 }
 
@@ -110,6 +123,10 @@ impl Report for Reading {
 
     fn code(&self) -> Box<dyn Iterator<Item = SnapshotCode<'_>> + '_> {
         Report::code(&self.profile)
+    }
+
+    fn commits(&self) -> BTreeSet<&str> {
+        self.profile.commits()
     }
 }
 
@@ -147,5 +164,9 @@ impl Report for Readings {
 
     fn code(&self) -> Box<dyn Iterator<Item = SnapshotCode<'_>> + '_> {
         Box::new(self.leaves().map(|of| of.profile.code()))
+    }
+
+    fn commits(&self) -> BTreeSet<&str> {
+        self.leaves().filter_map(|of| of.profile.commit()).collect()
     }
 }

@@ -17,7 +17,7 @@ def place_of(file):
 
 
 class Place:
-    """A line of the program, in a function; neither is known within the backward pass."""
+    """A line of the program, in a function; neither is known within the backward pass, which C++ runs."""
 
     def __init__(self, file=None, function=None, line=None, readers=()):
         self.file, self.function, self.line = file, function, line
@@ -27,19 +27,25 @@ class Place:
 
     @classmethod
     def current(cls, own, foreign):
-        """The innermost line outside of `own` and `foreign`, prefixes of paths. The latter may have read the value."""
+        """The innermost line outside of `own` and `foreign`, prefixes of paths. The latter may have read the value.
+
+        Code without a file, as of `python -c`, has a place only if no line of a file called it.
+        """
         frame = sys._getframe()
-        place, readers = None, []
+        place, without_file, readers = None, None, []
         while frame is not None:
             file, line = frame.f_code.co_filename, frame.f_lineno
-            if not file.startswith((own, "<")):
+            if file.startswith("<"):
+                if not file.startswith("<frozen "):
+                    without_file = without_file or cls(file, frame.f_code.co_name, line, readers)
+            elif not file.startswith(own):
                 readers.append((file, line))
                 if not file.startswith(foreign):
                     place = place or cls(file, frame.f_code.co_name, line, readers)
                     if line not in returned(file):
                         return place
             frame = frame.f_back
-        return place or cls(readers=readers)
+        return place or without_file or cls(readers=readers)
 
     def mark(self):
         """The file and the function, which survive a moved line: `train.py:has_nan`."""

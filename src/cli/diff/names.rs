@@ -79,7 +79,7 @@ fn texts(place: &StartFolder, side: Side, base: &str, paths: &BTreeSet<&str>) ->
             texts.into_iter().map(|(path, text)| (path.to_owned(), text)).collect()
         }
         Side::After => {
-            let read = sources::read(place, paths, true);
+            let read = sources::read(place, paths, &BTreeSet::new(), true);
             read.into_iter().map(|(path, lines)| (path, lines.join("\n"))).collect()
         }
     }

@@ -5,7 +5,7 @@ mod program;
 mod repository;
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
 use std::io::{Seek, Write};
@@ -200,11 +200,28 @@ pub(crate) fn texts_at<'p>(
     repository.texts_at(&commit.ok()?, paths).ok()
 }
 
+/// The same at commits that recordings state, if they are not checked out; nothing of one that git does not have.
+pub(crate) fn texts_of_recordings<'p>(
+    place: &StartFolder,
+    commits: &BTreeSet<&str>,
+    paths: impl Iterator<Item = &'p str> + Clone,
+) -> Vec<BTreeMap<&'p str, String>> {
+    let Ok(repository) = Repository::find(place) else { return Vec::new() };
+    let head = commit(&mut repository.git(), "HEAD");
+    // A recording may say anything.
+    let others = commits.iter().filter(|&&name| is_hash(name) && head.as_deref() != Some(name));
+    others.map(|commit| repository.texts_at(commit, paths.clone()).unwrap_or_default()).collect()
+}
+
+fn is_hash(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// True if the commit of the before follows another one, that of the after.
 pub(crate) fn are_swapped(place: &StartFolder, commits: Sides<&str>) -> bool {
     let Sides { before, after } = commits;
     // A recording may say anything.
-    let are_commits = [before, after].iter().all(|name| name.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let are_commits = is_hash(before) && is_hash(after);
     let Some(repository) = Repository::find(place).ok().filter(|_| are_commits && before != after) else {
         return false;
     };

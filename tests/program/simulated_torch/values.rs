@@ -41,6 +41,18 @@ fn where_values_are_not_known_a_program_takes_its_usual_course_and_that_is_told(
     assert!(!is_guessed(&run(&python, &Story { name: "finite", ..Story::default() }).1));
 }
 
+/// A program given with `-c` has no file.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn the_place_of_a_guess_in_code_without_a_file_is_not_the_backward_pass() {
+    let mut command = Command::new(PTMEM);
+    command.args(["simulate", "--"]).arg(python());
+    command.args(["-c", "import torch; numbers = torch.empty(5, device='cuda'); numbers[numbers > 0]"]);
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("1 size followed from values that are not known, first at <string>:1"), "{stderr}");
+}
+
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
 fn values_that_are_not_known_are_finite_and_a_mask_of_them_is_true_for_the_share_however_it_is_written() {

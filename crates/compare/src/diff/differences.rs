@@ -126,7 +126,8 @@ impl Diff {
             let profile = self.profiles.of_mut(side);
             let mut copy = Copier::new(&profile.tables, shared.of_mut(side));
             for row in self.devices.iter_mut().flat_map(|device| &mut device.rows) {
-                row.stack.of_mut(side).iter_mut().for_each(|stack| *stack = copy.stack(*stack));
+                let stacks = [row.stack.of_mut(side), row.explained_by.of_mut(side)].into_iter().flatten();
+                stacks.for_each(|stack| *stack = copy.stack(*stack));
             }
             profile.devices.iter_mut().for_each(|device| device.copy_failed_stacks(&mut copy));
             profile.forget_stacks();

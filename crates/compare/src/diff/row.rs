@@ -169,6 +169,9 @@ pub struct Row {
     pub supposed: Sides<BTreeMap<String, u64>>,
     /// The stack of the group that changed most, on both sides.
     pub stack: Sides<Option<StackId>>,
+    /// The stacks whose frames explain it: those of `stack`, if they are known to be the same call; one alone otherwise. If the
+    /// row moved, a pair of its stacks shows how.
+    pub explained_by: Sides<Option<StackId>>,
     /// Whether its blocks correspond one to one, by line, operator and number, and all changed their size by one ratio.
     pub is_resized: bool,
     /// The exact stacks of the group, as they are paired; none once a comparison was pooled.
@@ -210,21 +213,6 @@ impl Row {
         let lines = members.filter_map(|pair| Some(Cow::Owned(line_of(*pair, groupers)?.to_string())));
         let names = self.other_names().map(Cow::Borrowed).chain(lines);
         pattern.naming(&self.label, names).filter(|_| self.kind.is_memory())
-    }
-
-    /// The stacks whose frames explain it. Where it sums several, the one that changed most may exist on one side only: then it is
-    /// not compared with another one. If the row moved, a pair of its stacks shows how.
-    #[must_use]
-    pub fn explained_by(&self) -> Sides<Option<StackId>> {
-        let pairs: Vec<_> = self.members.iter().map(|pair| pair.map(|member| member.map(|of| of.stack))).collect();
-        if pairs.is_empty() || pairs.contains(&self.stack) {
-            return self.stack;
-        }
-        let moved = pairs.into_iter().find(|pair| self.moved && pair.missing().is_none());
-        moved.unwrap_or(match self.delta() {
-            ..0 => Sides { after: None, ..self.stack },
-            0.. => Sides { before: None, ..self.stack },
-        })
     }
 
     fn other_names(&self) -> impl Iterator<Item = &str> {

@@ -156,6 +156,7 @@ fn row(
     let is_gone = after.is_none() || sums_lines && most.is_some_and(|pair| pair.after.is_none());
     let first = totals.map(|total| total.and_then(StackTotal::stack));
     let stack = most.unwrap_or_default().zip(first).map(|(member, first)| member.map(|member| member.stack).or(*first));
+    let explained_by = members.explaining(stack, moved, held.delta(), groupers);
     let is_resized = members.are_resized(groupers);
     let lines = match groupers.after.by() {
         GroupBy::Stack if members.pairs.len() > 1 => members.lines(groupers),
@@ -180,6 +181,7 @@ fn row(
         highest_errors: errors(totals.map(|total| total.map(|total| total.highest_bound).unwrap_or_default())),
         supposed: totals.map(|total| total.map(|total| total.supposed.clone()).unwrap_or_default()),
         stack,
+        explained_by,
         is_resized,
         members: members.pairs,
         lines,
@@ -248,6 +250,41 @@ impl Members {
         most.map(|(pair, _)| pair)
     }
 
+    /// The stacks whose frames explain a row of which `stack` changed most.
+    fn explaining(
+        &self,
+        stack: Sides<Option<StackId>>,
+        moved: bool,
+        delta: i128,
+        groupers: &Sides<Grouper<'_>>,
+    ) -> Sides<Option<StackId>> {
+        let mut pairs = self.pairs.iter().map(|pair| pair.map(|member| member.map(|of| of.stack)));
+        let is_pair = pairs.clone().any(|pair| pair == stack);
+        if is_pair && (stack.missing().is_some() || self.is_known(stack, groupers)) {
+            return stack;
+        }
+        // Of many stacks, one is asked: each takes a look at all.
+        let first = pairs.find(|pair| moved && pair.missing().is_none());
+        first.filter(|pair| self.is_known(*pair, groupers)).unwrap_or(match delta {
+            ..0 => Sides { after: None, ..stack },
+            0.. => Sides { before: None, ..stack },
+        })
+    }
+
+    /// Whether a pair is known to be the same call: all stacks with its operators have a partner, and kept their order. Where one of
+    /// them came, went or changed places, any of them may have.
+    fn is_known(&self, pair: Sides<Option<StackId>>, groupers: &Sides<Grouper<'_>>) -> bool {
+        let codes = groupers.map(Grouper::code);
+        let operators = pair.zip(codes).map(|(stack, code)| stack.map(|stack| code.operator_names(stack)));
+        let alike = self.pairs.iter().filter(|pair| {
+            let own = pair.zip(codes).map(|(member, code)| member.map(|member| code.operator_names(member.stack)));
+            Side::BOTH.iter().any(|&side| own.of(side).is_some() && own.of(side) == operators.of(side))
+        });
+        let lines: Option<Vec<Vec<_>>> =
+            alike.map(|pair| Some(lines_of_stack(pair.both()?.after, codes.after))).collect();
+        lines.is_some_and(|lines| lines.is_sorted())
+    }
+
     /// The lines that hold something on either side, each under the name it has in the after, if it is there.
     fn lines(&self, groupers: &Sides<Grouper<'_>>) -> RowLines {
         let mut by_label: BTreeMap<Label, Sides<Held>> = BTreeMap::new();
@@ -277,6 +314,11 @@ fn held(member: Option<GroupMember>) -> Held {
     member.map(|member| member.at).unwrap_or_default()
 }
 
+/// The lines of its frames, innermost first.
+fn lines_of_stack(member: GroupMember, code: &SnapshotCode<'_>) -> Vec<u32> {
+    code.python(member.stack).map(|frame| code.line(frame).unwrap_or(0)).collect()
+}
+
 /// An exact stack of a group.
 struct SummedStack<'g> {
     /// The lines of its frames, innermost first.
@@ -287,8 +329,7 @@ struct SummedStack<'g> {
 
 impl<'g> SummedStack<'g> {
     fn new(member: GroupMember, code: &'g SnapshotCode<'_>) -> Self {
-        let lines = code.python(member.stack).map(|frame| code.line(frame).unwrap_or(0)).collect();
-        Self { lines, operators: code.operator_names(member.stack), member }
+        Self { lines: lines_of_stack(member, code), operators: code.operator_names(member.stack), member }
     }
 
     /// The stacks of a group in the order of their lines, the larger of equal ones first.

@@ -37,6 +37,8 @@ pub struct Search {
     pub group_by: GroupBy,
     /// The frames that [`Leak::stack`] refers to.
     pub(super) tables: Arc<Tables>,
+    /// The commit at which they were recorded, where that is known.
+    pub commit: Option<String>,
     pub(super) rules: Rules,
 }
 
@@ -55,6 +57,7 @@ impl Search {
             failure: failure(latest),
             group_by: latest.options.group_by,
             tables: if has_leaks { Arc::clone(&latest.tables) } else { Arc::default() },
+            commit: latest.commit().map(str::to_owned),
             rules: latest.options.rules.clone(),
             ..Self::default()
         }

@@ -155,7 +155,7 @@ object! {
         shapes?: (!row.shapes.is_empty()).then(|| list(row.shapes.iter().map(SummedReport))),
         frames: JsonFrames::of(&comparison.diff.profiles.after.tables, row.stack.after),
         forward_frames: JsonFrames::forward(&comparison.diff.profiles.after.tables, row.stack.after),
-        before_frames: JsonFrames::of(&comparison.diff.profiles.before.tables, row.stack.before),
+        before_frames: JsonFrames::of(&comparison.diff.profiles.before.tables, row.explained_by.before),
     }
 }
 

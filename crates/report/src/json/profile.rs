@@ -108,11 +108,11 @@ struct CounterReport {
 }
 
 impl CounterReport {
-    /// Without a history, only the state at the dump is known.
+    /// Without a history, only the state at the dump is known; of figures, those that are stated.
     fn new(counter: &Counter, history: HistoryKind) -> Self {
-        let max_error = counter.max_error().filter(|_| history.has_peaks());
-        let exact = max_error.is_some() && counter.exact();
-        Self { counter: known::counter(counter, history), exact, max_error }
+        let known = known::counter(counter, history);
+        let max_error = known.max_error();
+        Self { exact: max_error.is_some() && counter.exact(), max_error, counter: known }
     }
 }
 

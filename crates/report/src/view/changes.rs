@@ -200,7 +200,7 @@ impl Changed<'_> {
             let mark = failed.contains(of.key.as_str()).then_some(Standing::Exceeded.into());
             let is_explained = self.options.explain || self.options.pictures || of.delta() > 0;
             let row = if of.kind == RowKind::Stack && is_explained {
-                with_frames.row(row, || changed_frames(of.explained_by(), codes), || summed(of))
+                with_frames.row(row, || changed_frames(of.explained_by, codes), || summed(of))
             } else {
                 row
             };

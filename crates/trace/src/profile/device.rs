@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::every::Interval;
 use super::exact::Totals;
-use super::lines::{HeldLine, largest_first, lines_of};
+use super::lines::{largest_first, lines_of};
 use super::phases::{Phases, are_known};
 use super::totals::{self, BlockCounts, ExactStack, GroupedTotals, Held, StackTotal};
 use super::{Layout, Moment};
@@ -177,11 +177,7 @@ impl DeviceProfile {
         self.counts = BlockCounts::new(&self.trace, &self.figures, self.at);
         let totals = self.totals(grouper);
         let mut grouping = GroupedTotals::new(&totals, grouper);
-        self.find_highest(&mut grouping, grouper.code());
-        let shapes = self.shapes(&grouping.of_class, grouping.totals.len(), grouper.code().tables());
-        for (total, shapes) in grouping.totals.iter_mut().zip(shapes) {
-            total.shapes = shapes;
-        }
+        self.complete(&mut grouping, grouper.code());
         self.stacks = grouping.finish(grouper);
         self.grouped_by = Some(grouper.by());
         for total in &mut self.stacks {
@@ -196,15 +192,21 @@ impl DeviceProfile {
         }
     }
 
-    /// The types and shapes of the tensors that each group holds at the requested moment.
-    fn shapes(&self, groups: &[u32], count: usize, tables: &Tables) -> Vec<Vec<HeldLine>> {
-        let mut held = vec![BTreeMap::<&str, Held>::new(); count];
-        for ((class, sums), &group) in self.counts.sums(&self.trace.classes).zip(groups) {
+    /// Adds what groups do not sum: the most that each held, and the types and shapes of its tensors.
+    fn complete(&self, grouping: &mut GroupedTotals, code: &SnapshotCode<'_>) {
+        self.find_highest(grouping, code);
+        self.find_shapes(grouping, code.tables());
+    }
+
+    /// Adds the types and shapes of the tensors that each group holds at the requested moment.
+    fn find_shapes(&self, GroupedTotals { totals, of_class }: &mut GroupedTotals, tables: &Tables) {
+        let mut held = vec![BTreeMap::<&str, Held>::new(); totals.len()];
+        for ((class, sums), &group) in self.counts.sums(&self.trace.classes).zip(&*of_class) {
             if let Some(shape) = class.tags.shape.filter(|_| sums.at.blocks > 0) {
                 *held[group as usize].entry(tables.string(shape)).or_default() += sums.at;
             }
         }
-        held.into_iter().map(|held| lines_of(held, largest_first)).collect()
+        totals.iter_mut().zip(held).for_each(|(total, held)| total.shapes = lines_of(held, largest_first));
     }
 
     /// The totals that a grouping is made of.
@@ -313,7 +315,7 @@ impl DeviceProfile {
             let moved = exact.origin.stack().and_then(|stack| moved.get(&(stack, exact.cpp)));
             moved.or_else(|| of_origin.get(&exact.origin)).copied().unwrap_or_default()
         });
-        self.find_highest(&mut grouping, grouper.code());
+        self.complete(&mut grouping, grouper.code());
         grouping.totals
     }
 

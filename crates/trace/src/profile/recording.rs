@@ -210,6 +210,11 @@ impl Profile {
         }
     }
 
+    /// The commit at which it was recorded, where that is known.
+    pub fn commit(&self) -> Option<&str> {
+        self.run.as_ref()?.commit.as_deref()
+    }
+
     /// The qualified names of functions, as far as the run states them.
     fn functions(&self) -> &[FunctionsOfFile] {
         self.run.as_ref().map_or(&[], |run| &run.functions)
