@@ -125,7 +125,7 @@ const MULTIPLE_FROM: u128 = 11;
 
 /// The change from `before` by `delta` in percent, as `+7.1 %`; `None` where `before` is 0.
 ///
-/// One decimal; a change that would print as `0.0` gets more, up to six. From tenfold growth on it is what there is
+/// One decimal; a change below 0.1 % gets more, up to six, as it would else exceed a limit that it keeps. From tenfold growth on it is what there is
 /// now as a multiple of what there was, as `42 times`.
 pub fn format_percent(delta: i128, before: u64) -> Option<String> {
     if before == 0 {
@@ -142,8 +142,9 @@ pub fn format_percent(delta: i128, before: u64) -> Option<String> {
     }
     for decimals in [1_u32, 2, 3, 4, 5, 6] {
         let scale = 10_u128.pow(decimals);
-        let digits = scaled_quotient(delta.unsigned_abs(), 100 * scale, u128::from(before));
-        if digits != 0 || decimals == 6 {
+        let is_visible = delta.unsigned_abs().saturating_mul(100 * scale) >= u128::from(before);
+        if is_visible || decimals == 6 {
+            let digits = scaled_quotient(delta.unsigned_abs(), 100 * scale, u128::from(before));
             let whole = digits / scale;
             let fraction = digits % scale;
             return Some(format!("{sign}{whole}.{fraction:0width$} %", width = decimals as usize));
@@ -217,6 +218,8 @@ mod tests {
     fn percentages_keep_what_is_small_visible() {
         assert_eq!(format_percent(71, 1000).as_deref(), Some("+7.1 %"));
         assert_eq!(format_percent(-1, 100_000).as_deref(), Some("-0.001 %"));
+        assert_eq!(format_percent(50, 100_000).as_deref(), Some("+0.05 %"));
+        assert_eq!(format_percent(1, 1000).as_deref(), Some("+0.1 %"));
         assert_eq!(format_percent(0, 5).as_deref(), Some("0 %"));
         assert_eq!(format_percent(5, 0), None);
         assert_eq!(format_percent(99, 10).as_deref(), Some("+990.0 %"));
