@@ -47,6 +47,14 @@ fn a_snapshot_alone_tells_what_pins_memory() {
     assert_eq!(report["trial"], Value::Null);
 }
 
+/// Without a history, only the end is known.
+#[test]
+fn a_state_has_no_active_peak() {
+    let output = ptmem(&fixtures::folder(), &["settings", "state-only.pkl", "--python", "none"]);
+    let said = text(&output.stdout);
+    assert_reads!(said.lines().filter(|line| line.contains("without free")).collect::<String>() => str!["                  2.00 MiB without free memory (what is active, rounded up to 2 MiB)"]);
+}
+
 #[test]
 fn each_format_of_a_study_is_written() {
     let place = tempfile::tempdir().unwrap();

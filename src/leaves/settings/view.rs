@@ -50,7 +50,8 @@ fn reserved(study: &SettingsStudy) -> Fact {
         (true, None) => "at the peak, before the first event".to_owned(),
         (true, Some(event)) => format!("at the peak, event {event}"),
     };
-    let least = format!("{} without free memory (the active peak, rounded up to 2 MiB)", Size(*without_free_memory));
+    let active = if study.has_history { "the active peak" } else { "what is active" };
+    let least = format!("{} without free memory ({active}, rounded up to 2 MiB)", Size(*without_free_memory));
     Fact::of_lines("reserved", vec![vec![format!("{} {place}", Size(*reserved_peak))], vec![least]])
 }
 
