@@ -108,6 +108,7 @@ fn examples_follow_the_schema() {
         "max-growth = \"5%\"",
         "max-growth = [\"5%\", \"end=0\"]\nwarn-growth = { \"stack:*a*\" = \"5%+1.5GiB\", imbalance = \"0\" }",
         "max = \"70GiB\"",
+        "min-delta = \".5GB\"\ndevice-memory = \"0.001 PiB\"\nmax-input = \"1.eib\"",
         "max-growth = { peak = \"±5%\", \"phase-reserved:load\" = \" +- 5% + 1MiB\" }\nignore = [\"*autotune*\", \"warm-up\"]",
         "[gate.a]\nsnapshot = \"a\"\nignore = \"warm-up\"",
         "max = { peak = \"70 GB\", imbalance = \"1.5gib\" }\nmin-delta = \"0\"",
