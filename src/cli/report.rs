@@ -58,6 +58,11 @@ impl ViewArguments {
         }
     }
 
+    /// Whether a requested format has stacks where others have the call tree in their place.
+    pub(crate) fn lists_stacks_beside_tree(&self) -> bool {
+        self.formats().any(|format| !matches!(format, Format::Table | Format::Markdown))
+    }
+
     /// Writes the requested files, and prints the report.
     pub(crate) fn write(
         &self,

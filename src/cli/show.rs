@@ -8,7 +8,6 @@ use anyhow::{Result, bail};
 use clap::Args;
 use ptmem::pattern::Pattern;
 use ptmem::profile::{self, Every};
-use ptmem::report::Format;
 
 use super::args::{ConfigArguments, DeviceArguments, StackArguments, TreeArguments, ViewArguments, heading};
 use super::output::Output;
@@ -66,8 +65,7 @@ impl ShowPhases {
 impl ShowArguments {
     /// Refuses options about stacks where the call tree takes their place in all requested formats.
     fn require_used(&self) -> Result<()> {
-        let lists_stacks = self.view.formats().any(|format| !matches!(format, Format::Table | Format::Markdown));
-        if lists_stacks || self.tree.options().is_none() {
+        if self.tree.options().is_none() || self.view.lists_stacks_beside_tree() {
             return Ok(());
         }
         let unused = [(self.stacks.grouping.is_of_rows(), "--group-by"), (self.view.source, "--source")];

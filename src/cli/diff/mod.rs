@@ -27,6 +27,9 @@ pub(crate) fn run(arguments: &DiffArguments, output: &Output) -> Result<ExitCode
     if arguments.capacity.device.is_given() && pair.thresholds.headroom.is_none() {
         modes::refuse("--device-memory", "no --min-headroom is given, here or in ptmem.toml")?;
     }
+    if arguments.all && arguments.tree.options().is_some() && !arguments.view.lists_stacks_beside_tree() {
+        modes::refuse("--all", "the call tree takes the place of the stacks")?;
+    }
     output::check_exports(&arguments.view.export, pair.inputs().chain(arguments.config.file()))?;
     let gate = compare_all(&[pair], &arguments.request(&place, &loaded.config))?;
     let mut options = report_options(&arguments.view, output);
