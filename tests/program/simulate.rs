@@ -223,6 +223,14 @@ fn a_file_in_a_folder_that_is_not_there_is_refused_before_the_command_runs() {
 }
 
 #[test]
+fn options_about_allocations_are_refused_where_only_counters_are_recorded() {
+    let (output, place) = simulate(&["--record", "x.json,steps=1", "--modules", "--stacks", "python"], "echo ran");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""));
+    assert_reads!(text(&output.stderr) => str!["error: --modules, --stacks: not used, because x.json gets only counters; leave it out"]);
+    assert_empty(place.path());
+}
+
+#[test]
 fn no_place_for_temporary_files_is_an_error_that_names_it() {
     let output = command(Path::new("/no/such/place"), &[], &["true"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

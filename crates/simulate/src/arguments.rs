@@ -85,6 +85,21 @@ pub struct SimulateArguments {
 }
 
 impl SimulateArguments {
+    /// Refuses options about allocations where none are recorded.
+    pub(super) fn require_used(&self, record: &RecordedSnapshot) -> anyhow::Result<()> {
+        let given =
+            [(self.modules, "--modules"), (self.shapes, "--shapes"), (self.stacks != RecordedStacks::All, "--stacks")];
+        let unused: Vec<&str> = given.into_iter().filter(|(is_given, _)| *is_given).map(|(_, name)| name).collect();
+        if unused.is_empty() || record.path.extension().is_none_or(|ending| ending != "json") {
+            return Ok(());
+        }
+        anyhow::bail!(
+            "{}: not used, because {} gets only counters; leave it out",
+            unused.join(", "),
+            record.path.display()
+        )
+    }
+
     pub(super) fn settings(&self, card: Card, job: Option<&PartialJob>) -> Settings {
         Settings {
             card,

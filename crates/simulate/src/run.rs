@@ -39,6 +39,7 @@ pub fn run(arguments: &SimulateArguments, write: WriteFile<'_>) -> Result<u8> {
         bail!("--memory: {memory} is no more than the {context} that the CUDA context takes of this card; give more");
     }
     if let Some(record) = &arguments.record {
+        arguments.require_used(record)?;
         job::remove_earlier(&record.path, job.as_ref())?;
     }
     let run = CommandRun { arguments, settings: &settings, write };
