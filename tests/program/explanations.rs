@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value as Json;
 
 use crate::support::fixtures;
+use crate::support::program::Program;
 use crate::support::tool::{ptmem, text};
 
 /// A folder with fixtures.
@@ -92,6 +93,27 @@ fn located(folder: &Path, arguments: &[&str]) -> Vec<String> {
     let results = results.map(|of| format!("{} {}", of.pointer(uri).unwrap(), of["message"]["text"]));
     let issues = gitlab.as_array().unwrap().iter();
     results.chain(issues.map(|of| format!("{} {}", of["location"]["path"], of["description"]))).collect()
+}
+
+/// The checkout has no files of libraries.
+#[test]
+fn only_frames_of_the_user_are_located_in_the_checkout() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = Program::default();
+    let linear = "/env/lib/python3.11/site-packages/torch/nn/modules/linear.py:forward:134";
+    program.alloc_under("x".to_owned(), &[linear, "/repo/train.py:main:9"], 8 << 20);
+    fs::write(folder.path().join("a.pkl"), program.snapshot()).unwrap();
+    let sarif = report(folder.path(), &["check", "a.pkl", "--max", "end=1MiB"], "sarif");
+    let sarif: Json = serde_json::from_str(&sarif).unwrap();
+    let frames = sarif.pointer("/runs/0/results/0/stacks/0/frames").unwrap().as_array().unwrap().iter();
+    let frames = frames.map(|frame| {
+        let uri = frame.pointer("/location/physicalLocation/artifactLocation/uri").unwrap_or(&Json::Null);
+        format!("{} {uri}", frame["location"]["message"]["text"])
+    });
+    assert_reads!(frames.collect::<Vec<_>>().join("\n") => str![[r#"
+"forward (torch/nn/modules/linear.py:134)" null
+"main (train.py:9)" "train.py"
+"#]]);
 }
 
 /// Without a line of the user, the place is the examined file.

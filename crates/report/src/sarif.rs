@@ -118,7 +118,8 @@ object! {
 object! {
     LocationOfFrame<'a>(frame: &'a CallFrame, place: Option<&'a Place>) {
         message: one("text", frame.text()),
-        physicalLocation?: place.map(|place| Location(&place.path, Some(place.line))),
+        // The checkout does not have the files of libraries.
+        physicalLocation?: place.filter(|_| frame.is_user).map(|place| Location(&place.path, Some(place.line))),
     }
 }
 
