@@ -167,7 +167,7 @@ left out: 6 metrics, 1 note (-v shows them)
   reason = "why it is worth it"
   expires = [..]
 
-FAIL reserved grew 3.00 MiB (+0.1 %), allowed 0 B
+FAIL reserved grew 3.00 MiB (+0.07 %), allowed 0 B
 left out: 6 metrics, 1 note (-v shows them)
 "#]]);
 }
