@@ -118,6 +118,54 @@ fn the_figure_that_grew_decides_about_the_edit() {
     assert_reads!(text(&active.ptmem(&[&["--git", "main"], &limits[..]].concat()).stdout) => str!["::error file=m.py,line=4,title=GPU memory%3A peak::peak grew 1.00 MiB (+50.0 %25), allowed 0 B. All of the growth at the peak passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (more allocations).%0Aput down to the same edit: active grew 1.00 MiB (+50.0 %25), allowed 0 B%0A   +1.00 MiB     1.00 MiB ->    2.00 MiB  forward (m.py:4), leads to edit"]);
 }
 
+#[test]
+fn an_agreement_to_an_edit_is_none_to_phases_that_other_code_raised() {
+    let accepted = "[[accept]]\nthrough = 'h = wider(x)'\nbytes = '9MiB'\nreason = 'r'\nexpires = 2999-12-31\n";
+    let layers: Vec<String> = (0..20).map(|at| format!("[f{at} +x1 -x1 +z1 -z1 ]f{at}")).collect();
+    let [few, many] = [layers.join(" "), layers.join(" ").replace(" -x1", " +x2 -x1 -x2")];
+    let mut lines = Vec::new();
+    for (limit, before, after) in [
+        // The occurrence that is most beyond the limit is not the one that grew most.
+        (
+            "phase=50%",
+            "[e +y1 -y1 ]e [e +z1 +z2 +z3 +z4 -z4 ]e [f +y1 +y2 ]f",
+            "[e +y1 +y2 -y1 -y2 ]e [e +z1 +z2 +z3 +z4 +y1 +y2 -z4 -y1 -y2 ]e [f +y1 +y2 +x1 +x2 +x3 ]f",
+        ),
+        // An absolute limit is about the first of those that grew equally.
+        (
+            "phase=512KiB",
+            "[e +y1 +y2 -y1 -y2 ]e [e +y1 -y1 ]e [f +z1 +z2 ]f",
+            "[e +y1 +y2 +y3 -y1 -y2 -y3 ]e [e +y1 +y2 -y1 -y2 ]e [f +z1 +z2 +x1 +x2 ]f",
+        ),
+        ("phase=0", &format!("{few} [e +y1 -y1 ]e"), &format!("{many} [e +y1 +y2 -y1 -y2 ]e")),
+    ] {
+        let checkout = edited(before, after);
+        checkout.write("ptmem.toml", accepted);
+        checkout.write("other.py", "def other(x):\n    return train(x)\n");
+        checkout.commit("other");
+        lines.push(judged(verdict(&checkout.ptmem(&["--git", "main", "--max-growth", limit]))));
+    }
+    assert_reads!(lines.join("\n") => str![[r#"
+1: FAIL phase e #0 grew 1.00 MiB (+100.0 %), allowed 50 % (largest growth there: loss (train.py:30) +1.00 MiB)
+1: FAIL phase e #0 grew 1.00 MiB (+50.0 %), allowed 512.00 KiB (2 of 2 occurrences exceed it)
+1: FAIL phase e grew 1.00 MiB (+100.0 %), allowed 0 B (largest growth there: loss (train.py:30) +1.00 MiB)
+"#]]);
+
+    // The reserved bytes of a phase grew, and what is allocated there did not.
+    let reserved = edited("[e +y1 ]e [f +y2 ]f", "[e +y1 ]e [f +y2 ]f");
+    let mut program = Program::default();
+    program.reserved = 4098;
+    for (phase, blocks) in [("e", &[("y1", LOSS)][..]), ("f", &[("y2", LOSS), ("x1", EDITED), ("x2", EDITED)])] {
+        program.mark("START", phase);
+        blocks.iter().for_each(|(name, frames)| program.alloc_under(*name, frames, MIB));
+        program.mark("END", phase);
+    }
+    fs::write(reserved.path().join("after.pkl"), program.snapshot()).unwrap();
+    reserved.write("ptmem.toml", accepted);
+    let limit = "phase-reserved:e=0";
+    assert_reads!(judged(verdict(&reserved.ptmem(&["--git", "main", "--max-growth", limit]))) => str!["1: FAIL reserved in phase e grew 2.00 MiB (+0.05 %), allowed 0 B"]);
+}
+
 /// What a report says in the end of reserved memory that grew by some MiB, where the peak grew by one through an edit.
 fn reserved_more(mib: u64) -> String {
     let checkout = edited("+x1 +y1", "+x1 +y1");
