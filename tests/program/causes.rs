@@ -14,15 +14,21 @@ use super::git::{BEFORE, Checkout, MIB};
 /// The line that the change edits, in its function.
 const EDITED: &[&str] = &["/ci/m.py:forward:4", "/ci/train.py:step:7"];
 const LOSS: &[&str] = &["/ci/train.py:loss:30", "/ci/train.py:step:9"];
+const MODULE: &[&str] = &[
+    "/ci/m.py:forward:4",
+    "/usr/lib/python3/site-packages/torch/nn/modules/module.py:_call_impl:9",
+    "/ci/train.py:step:7",
+];
 const BACKWARD: &[&str] = &["??:torch::autograd::generated::AddmmBackward0::apply:0"];
 
-/// What a program does: `+` allocates, `-` frees, and a name in brackets begins and ends a phase. `x`, `y` and `z` come from the
-/// edited line, the loss and the backward pass; `X` is half as large as `x`, `W` four times.
+/// What a program does: `+` allocates, `-` frees, and a name in brackets begins and ends a phase. `x`, `m`, `y` and `z` come from
+/// the edited line, the same within a module, the loss and the backward pass; `X` is half as large as `x`, `W` four times.
 fn program(story: &str) -> Vec<u8> {
     let mut program = Program::default();
     for word in story.split(' ') {
         let (action, name) = word.split_at(1);
         let frames = match &name[..1] {
+            "m" => MODULE,
             "y" => LOSS,
             "z" => BACKWARD,
             _ => EDITED,
@@ -82,6 +88,16 @@ fn growth_has_a_kind() {
         assert_eq!(cause["edits"][0]["growth"], kind, "{before} | {after}: {cause:#}");
         assert_eq!((&cause["place"], &cause["edits"][0]["leads"]), (&"at the peak".into(), &true.into()));
     }
+}
+
+/// As of a teacher of the student's class that loses its `no_grad`: only its block was freed before the backward pass.
+#[test]
+fn what_is_kept_was_freed_where_its_own_blocks_were() {
+    let student = "+m2 +y1 +y2 +z1 -m2";
+    let rest = "-y1 +z2 -z1 -y2 -z2";
+    let checkout = edited(&format!("+m1 -m1 {student} {rest}"), &format!("+m1 {student} -m1 {rest}"));
+    let cause = cause(&checkout, "0");
+    assert_reads!(cause["lead"].as_str().unwrap() => str!["All of the growth at the peak passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (freed inside forward before, now kept longer)."]);
 }
 
 #[test]

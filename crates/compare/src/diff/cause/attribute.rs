@@ -161,7 +161,7 @@ impl GrowthParts<'_, '_> {
                 (_, 0) => {}
                 (_, 1..) => {
                     cause.grown += bytes;
-                    let growth = self.lives.growth(figure, holding, row, self.places.after);
+                    let growth = self.lives.growth(figure, holding, row, self.places);
                     let is_slack = figure == Figure::Peak && row.is_slack();
                     let parts = if is_slack { BTreeMap::new() } else { self.attribution(holding, &growth, bytes) };
                     slack += if is_slack { bytes } else { 0 };
