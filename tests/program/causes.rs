@@ -182,6 +182,19 @@ fn an_agreement_to_an_edit_is_none_to_phases_that_other_code_raised() {
     assert_reads!(judged(verdict(&reserved.ptmem(&["--git", "main", "--max-growth", limit]))) => str!["1: FAIL reserved in phase e grew 2.00 MiB (+0.05 %), allowed 0 B"]);
 }
 
+#[test]
+fn a_pass_that_begins_elsewhere_in_the_same_events_is_not_said_to_have_grown() {
+    let story = "[e +y9 -y9 ]e +x2 +x3 +x4 +x5 -x3 -x4 -x5 +m1 +y1 +z1 -y1 -m1 -x2 -z1";
+    let moved = story.replace("x2", "m2");
+    // With one event more, the border may be where it was.
+    let mut lines = Vec::new();
+    for after in [&moved, &moved.replace("+y1", "+y1 +y2")] {
+        let report = text(&edited(story, after).ptmem(&["--max-growth", "phase=0"]).stdout);
+        lines.extend(report.lines().filter(|line| line.contains("found by call stacks")).map(str::to_owned));
+    }
+    assert_reads!(lines.join("\n") => str!["The pass forward, found by call stacks, grew 2.00 MiB: a limit on phase:forward would gate it"]);
+}
+
 /// What a report says in the end of reserved memory that grew by some MiB, where the peak grew by one through an edit.
 fn reserved_more(mib: u64) -> String {
     let checkout = edited("+x1 +y1", "+x1 +y1");
