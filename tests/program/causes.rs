@@ -14,15 +14,21 @@ use super::git::{BEFORE, Checkout, MIB};
 /// The line that the change edits, in its function.
 const EDITED: &[&str] = &["/ci/m.py:forward:4", "/ci/train.py:step:7"];
 const LOSS: &[&str] = &["/ci/train.py:loss:30", "/ci/train.py:step:9"];
+const MODULE: &[&str] = &[
+    "/ci/m.py:forward:4",
+    "/usr/lib/python3/site-packages/torch/nn/modules/module.py:_call_impl:9",
+    "/ci/train.py:step:7",
+];
 const BACKWARD: &[&str] = &["??:torch::autograd::generated::AddmmBackward0::apply:0"];
 
-/// What a program does: `+` allocates, `-` frees, and a name in brackets begins and ends a phase. `x`, `y` and `z` come from the
-/// edited line, the loss and the backward pass; `X` is half as large as `x`, `W` four times.
+/// What a program does: `+` allocates, `-` frees, and a name in brackets begins and ends a phase. `x`, `m`, `y` and `z` come from
+/// the edited line, the same within a module, the loss and the backward pass; `X` is half as large as `x`, `W` four times.
 fn program(story: &str) -> Vec<u8> {
     let mut program = Program::default();
     for word in story.split(' ') {
         let (action, name) = word.split_at(1);
         let frames = match &name[..1] {
+            "m" => MODULE,
             "y" => LOSS,
             "z" => BACKWARD,
             _ => EDITED,
@@ -84,6 +90,16 @@ fn growth_has_a_kind() {
     }
 }
 
+/// As of a teacher of the student's class that loses its `no_grad`: only its block was freed before the backward pass.
+#[test]
+fn what_is_kept_was_freed_where_its_own_blocks_were() {
+    let student = "+m2 +y1 +y2 +z1 -m2";
+    let rest = "-y1 +z2 -z1 -y2 -z2";
+    let checkout = edited(&format!("+m1 -m1 {student} {rest}"), &format!("+m1 {student} -m1 {rest}"));
+    let cause = cause(&checkout, "0");
+    assert_reads!(cause["lead"].as_str().unwrap() => str!["All of the growth at the peak passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (freed inside forward before, now kept longer)."]);
+}
+
 #[test]
 fn a_pass_counts_stacks_that_hold_at_the_peak_what_they_held_at_another_moment() {
     let checkout = edited("+y1 +y2 +y3 -y1 -y2 -y3 +x1", "+x1 +y1 +y2 +y3");
@@ -133,6 +149,67 @@ fn an_agreement_whose_edit_the_change_lacks_is_reported() {
     assert_reads!(of_unused(&checkout, "h = wider(x)", &["--git", "main"]) => str![]);
     // Without the change, its edits are not known.
     assert_reads!(of_unused(&checkout, "h = wide(x)", &[]) => str![]);
+}
+
+#[test]
+fn an_agreement_to_an_edit_is_none_to_phases_that_other_code_raised() {
+    let accepted = "[[accept]]\nthrough = 'h = wider(x)'\nbytes = '9MiB'\nreason = 'r'\nexpires = 2999-12-31\n";
+    let layers: Vec<String> = (0..20).map(|at| format!("[f{at} +x1 -x1 +z1 -z1 ]f{at}")).collect();
+    let [few, many] = [layers.join(" "), layers.join(" ").replace(" -x1", " +x2 -x1 -x2")];
+    let mut lines = Vec::new();
+    for (limit, before, after) in [
+        // The occurrence that is most beyond the limit is not the one that grew most.
+        (
+            "phase=50%",
+            "[e +y1 -y1 ]e [e +z1 +z2 +z3 +z4 -z4 ]e [f +y1 +y2 ]f",
+            "[e +y1 +y2 -y1 -y2 ]e [e +z1 +z2 +z3 +z4 +y1 +y2 -z4 -y1 -y2 ]e [f +y1 +y2 +x1 +x2 +x3 ]f",
+        ),
+        // An absolute limit is about the first of those that grew equally.
+        (
+            "phase=512KiB",
+            "[e +y1 +y2 -y1 -y2 ]e [e +y1 -y1 ]e [f +z1 +z2 ]f",
+            "[e +y1 +y2 +y3 -y1 -y2 -y3 ]e [e +y1 +y2 -y1 -y2 ]e [f +z1 +z2 +x1 +x2 ]f",
+        ),
+        ("phase=0", &format!("{few} [e +y1 -y1 ]e"), &format!("{many} [e +y1 +y2 -y1 -y2 ]e")),
+    ] {
+        let checkout = edited(before, after);
+        checkout.write("ptmem.toml", accepted);
+        checkout.write("other.py", "def other(x):\n    return train(x)\n");
+        checkout.commit("other");
+        lines.push(judged(verdict(&checkout.ptmem(&["--git", "main", "--max-growth", limit]))));
+    }
+    assert_reads!(lines.join("\n") => str![[r#"
+1: FAIL phase e #0 grew 1.00 MiB (+100.0 %), allowed 50 % (largest growth there: loss (train.py:30) +1.00 MiB)
+1: FAIL phase e #0 grew 1.00 MiB (+50.0 %), allowed 512.00 KiB (2 of 2 occurrences exceed it)
+1: FAIL phase e grew 1.00 MiB (+100.0 %), allowed 0 B (largest growth there: loss (train.py:30) +1.00 MiB)
+"#]]);
+
+    // The reserved bytes of a phase grew, and what is allocated there did not.
+    let reserved = edited("[e +y1 ]e [f +y2 ]f", "[e +y1 ]e [f +y2 ]f");
+    let mut program = Program::default();
+    program.reserved = 4098;
+    for (phase, blocks) in [("e", &[("y1", LOSS)][..]), ("f", &[("y2", LOSS), ("x1", EDITED), ("x2", EDITED)])] {
+        program.mark("START", phase);
+        blocks.iter().for_each(|(name, frames)| program.alloc_under(*name, frames, MIB));
+        program.mark("END", phase);
+    }
+    fs::write(reserved.path().join("after.pkl"), program.snapshot()).unwrap();
+    reserved.write("ptmem.toml", accepted);
+    let limit = "phase-reserved:e=0";
+    assert_reads!(judged(verdict(&reserved.ptmem(&["--git", "main", "--max-growth", limit]))) => str!["1: FAIL reserved in phase e grew 2.00 MiB (+0.05 %), allowed 0 B"]);
+}
+
+#[test]
+fn a_pass_that_begins_elsewhere_in_the_same_events_is_not_said_to_have_grown() {
+    let story = "[e +y9 -y9 ]e +x2 +x3 +x4 +x5 -x3 -x4 -x5 +m1 +y1 +z1 -y1 -m1 -x2 -z1";
+    let moved = story.replace("x2", "m2");
+    // With one event more, the border may be where it was.
+    let mut lines = Vec::new();
+    for after in [&moved, &moved.replace("+y1", "+y1 +y2")] {
+        let report = text(&edited(story, after).ptmem(&["--max-growth", "phase=0"]).stdout);
+        lines.extend(report.lines().filter(|line| line.contains("found by call stacks")).map(str::to_owned));
+    }
+    assert_reads!(lines.join("\n") => str!["The pass forward, found by call stacks, grew 2.00 MiB: a limit on phase:forward would gate it"]);
 }
 
 /// What a report says in the end of reserved memory that grew by some MiB, where the peak grew by one through an edit.

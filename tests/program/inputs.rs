@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use super::git::Checkout;
 use crate::support::history::{A, MIB, Tensors, frames, segment, snapshot, train};
 use crate::support::pickle::{self, Value};
-use crate::support::tool::{ptmem, text};
+use crate::support::tool::{explanation, ptmem, text};
 
 /// The warning about inputs of a comparison.
 fn told(before: Tensors, after: Tensors) -> Option<String> {
@@ -31,6 +32,25 @@ fn a_batch_of_another_size_is_told_of_with_its_line_and_its_bytes_alone() {
     assert_reads!(line => str!["warning[inputs-differ] step (train.py:12) aten::_to_copy, probably an input, differs in size: 4.00 MiB before and 5.00 MiB after, in 1 allocation ahead of the forward pass"]);
     let slightly = told(STEP, Tensors { batch: 4 * MIB + 512, ..STEP }).unwrap();
     assert_reads!(slightly => str!["warning[inputs-differ] step (train.py:12) aten::_to_copy, probably an input, differs in size: 4.00 MiB before and 4.00 MiB after (+512 B), in 1 allocation ahead of the forward pass"]);
+}
+
+/// How a report explains that the batch grew from 4 to 5 MiB and the loss by more, where the change edits one number of code.
+fn explained(new: &str) -> String {
+    let checkout = Checkout::new("m.py");
+    checkout.write("sizes.py", "BATCH = 4\n");
+    checkout.commit("sizes");
+    checkout.git(&["branch", "--force", "main"]);
+    checkout.write("sizes.py", format!("BATCH = {new}\n"));
+    for (name, tensors) in [("before.pkl", STEP), ("after.pkl", Tensors { batch: 5 * MIB, loss: 5 * MIB, ..STEP })] {
+        fs::write(checkout.path().join(name), pickle::write(&train(tensors), pickle::Options::default())).unwrap();
+    }
+    explanation(&text(&checkout.ptmem(&["--git", "main", "--max-growth", "0"]).stdout))
+}
+
+#[test]
+fn the_only_edit_of_a_change_explains_inputs_that_grew_as_its_number() {
+    assert_reads!(explained("5") => str!["No stack of the growth at the peak leads to an edit. The only edit of the change that can matter is sizes.py:1 (now `BATCH = 5`) (inferred)."]);
+    assert_reads!(explained("7") => str!["Stacks lead from less than half of the growth at the peak to one edit. Edits that can matter: sizes.py:1 (now `BATCH = 7`)."]);
 }
 
 #[test]

@@ -155,12 +155,15 @@ fn unrecorded(text: &str, code: i32) -> Option<&str> {
 
 /// The last words of a command that failed, behind those of an exception: its message may have many lines.
 fn last_words(text: &str) -> String {
-    let mut last = text.lines().rev().filter(|line| is_of_program(line)).map(str::trim);
-    let mut words: Vec<&str> = match exception(text) {
-        Some(exception) => last.next().filter(|line| *line != exception).into_iter().chain([exception]).collect(),
-        None => last.take(2).collect(),
+    let words: Vec<&str> = match exception(text) {
+        Some((exception, last)) => [exception].into_iter().chain(last).collect(),
+        None => {
+            let mut last: Vec<&str> =
+                text.lines().rev().filter(|line| is_of_program(line)).take(2).map(str::trim).collect();
+            last.reverse();
+            last
+        }
     };
-    words.reverse();
     if words.is_empty() { String::new() } else { format!(": {}", words.join(" / ")) }
 }
 
@@ -195,6 +198,10 @@ mod tests {
         assert_eq!(missing_module("KeyError: 'x'\n"), "");
     }
 
+    fn ranked(text: &str) -> String {
+        text.lines().map(|line| format!("[rank1]: {line}")).collect::<Vec<_>>().join("\n")
+    }
+
     #[test]
     fn the_last_words_name_the_exception() {
         let traceback = "Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    f()\n";
@@ -205,6 +212,15 @@ mod tests {
             // A message of several lines ends with what to set, not with what went wrong.
             (format!("{traceback}exc.RuntimeError: f\n  Hint: g\n\nSet X=1\n{own}"), ": exc.RuntimeError: f / Set X=1"),
             (format!("{traceback}KeyError: 'x'\n\nDuring it\n\n{traceback}OSError: y\n"), ": OSError: y"),
+            // Once torch.distributed is initialised, it begins each line with the rank.
+            (
+                format!(
+                    "{}\n[rank1]:[W1130 12:00:00.1 c.cpp:1] Warning: w\n",
+                    ranked(&format!("{traceback}KeyError: 'x'"))
+                ),
+                ": KeyError: 'x'",
+            ),
+            (format!("ERROR:root:{traceback}KeyError: 'x'\n"), ": KeyError: 'x'"),
             (own.to_owned(), ""),
         ] {
             assert_eq!(last_words(&text), expected, "{text}");

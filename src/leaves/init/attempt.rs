@@ -125,7 +125,8 @@ fn reason(log: &str) -> Obstacle {
     // The tool says what it lacks, otherwise the program.
     let own = lines.clone().find_map(|line| line.strip_prefix("error: ")?.split_once(": ").map(|(_, words)| words));
     // Below an exception, programs say how to see more of it.
-    let last = exception(log).or_else(|| lines.find(|line| is_of_program(line)));
+    let exception = exception(log).map(|(exception, _)| exception);
+    let last = exception.or_else(|| lines.find(|line| is_of_program(line)));
     Obstacle::Failed(own.or(last).unwrap_or("it printed nothing").to_owned())
 }
 

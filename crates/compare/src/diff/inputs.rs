@@ -3,12 +3,15 @@
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::sides::Sides;
 use ptmem_base::text::count;
-use ptmem_base::units::{Delta, Size};
+use ptmem_base::units::{Delta, Size, approximate};
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::phase::{self, Made};
-use ptmem_trace::profile::{DeviceProfile, StackTotal};
+use ptmem_trace::profile::{DeviceProfile, Profile, StackTotal};
 use ptmem_trace::stack::Grouper;
 use rustc_hash::FxHashMap;
+
+use super::DeviceDiff;
+use super::differences::devices;
 
 /// The inputs of a row.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +26,7 @@ struct Inputs {
 
 /// Tells of the largest input that has another size, as often as it is made on both sides.
 pub(super) fn compare(
-    devices: Sides<&DeviceProfile>,
+    sides: Sides<&DeviceProfile>,
     pairs: &[(usize, usize)],
     groupers: Sides<&Grouper<'_>>,
 ) -> Option<Diagnostic> {
@@ -31,14 +34,14 @@ pub(super) fn compare(
     if groupers.after.by().is_tag() {
         return None;
     }
-    let before = phase::inputs(&devices.before.trace, groupers.before.code());
-    let after = phase::inputs(&devices.after.trace, groupers.after.code());
+    let before = phase::inputs(&sides.before.trace, groupers.before.code());
+    let after = phase::inputs(&sides.after.trace, groupers.after.code());
     let mut differing: Vec<Sides<Inputs>> = Vec::new();
     for &(old, new) in pairs {
-        let old = of_row(&devices.before.stacks[old], &before);
-        let new = of_row(&devices.after.stacks[new], &after);
+        let old = of_row(members(&sides.before.stacks[old]), &before);
+        let new = of_row(members(&sides.after.stacks[new]), &after);
         let both = old.zip(new).map(|(before, after)| Sides { before, after });
-        differing.extend(both.filter(|sides| differ(sides.map(|inputs| inputs.made))));
+        differing.extend(both.filter(|inputs| differ(inputs.map(|inputs| inputs.made))));
     }
     differing.sort_by_key(|sides| std::cmp::Reverse(sides.after.made.bytes));
     let first = differing.first()?;
@@ -60,7 +63,21 @@ pub(super) fn compare(
         groupers.after.code().label(first.after.largest),
         count(first.after.made.allocations, "allocation", "allocations"),
     );
-    Some(Diagnostic::new(Code::InputsDiffer, Some(devices.after.device), message))
+    Some(Diagnostic::new(Code::InputsDiffer, Some(sides.after.device), message))
+}
+
+/// How many times as large the inputs of each row are that differ in size.
+pub(super) fn ratios(device: &DeviceDiff, profiles: &Sides<Profile>) -> Vec<f64> {
+    let Some(sides) = devices(profiles, device.index).both() else { return Vec::new() };
+    let inputs = Sides::BOTH.map(|&side| phase::inputs(&sides.of(side).trace, &profiles.of(side).code()));
+    let made = device.rows.iter().filter_map(|row| {
+        let of_row = Sides::BOTH.map(|&side| {
+            let stacks = row.members.iter().filter_map(|pair| Some(pair.of(side).as_ref()?.stack));
+            of_row(stacks, inputs.of(side)).map(|inputs| inputs.made)
+        });
+        of_row.both().filter(|made| differ(*made)).map(size)
+    });
+    made.map(|bytes| approximate(bytes.after) / approximate(bytes.before.max(1))).collect()
 }
 
 fn differ(made: Sides<Made>) -> bool {
@@ -75,12 +92,16 @@ fn size(made: Sides<Made>) -> Sides<u64> {
     made.map(|made| if is_known { made.requested } else { made.bytes })
 }
 
+fn members(row: &StackTotal) -> impl Iterator<Item = StackId> {
+    row.members.iter().map(|member| member.stack)
+}
+
 /// The inputs among the stacks of a row. A row contains everything that its functions allocate.
-fn of_row(row: &StackTotal, inputs: &FxHashMap<StackId, Made>) -> Option<Inputs> {
+fn of_row(members: impl Iterator<Item = StackId>, inputs: &FxHashMap<StackId, Made>) -> Option<Inputs> {
     let mut sum = Made::default();
     let mut largest: Option<(u64, StackId)> = None;
     let mut stacks = 0;
-    for stack in row.members.iter().map(|member| member.stack) {
+    for stack in members {
         let Some(made) = inputs.get(&stack) else { continue };
         stacks += 1;
         sum.allocations += made.allocations;

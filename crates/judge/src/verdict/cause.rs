@@ -129,13 +129,13 @@ fn figure(check: &Check, device: &DeviceDiff) -> Option<Figure> {
             }
             (_, Point::UnusedAtPeak) => None,
         },
-        LimitKind::Phases => {
-            let is_it = |row: &PhaseRow| check.key() == Some(&*row.key()) && check.label() == Some(&*row.title());
-            device.phases.iter().position(is_it).map(Figure::Phase)
+        // Reserved bytes likewise follow what is allocated inside of the phase.
+        LimitKind::Phases | LimitKind::ReservedInPhases => {
+            let at = phase(check, device)?;
+            (device.phases[at].delta() >= gained(check, device)).then_some(Figure::Phase(at))
         }
         LimitKind::Stacks
         | LimitKind::StackHighest
-        | LimitKind::ReservedInPhases
         | LimitKind::Modules
         | LimitKind::Pools
         | LimitKind::Outside
@@ -150,13 +150,26 @@ fn figure(check: &Check, device: &DeviceDiff) -> Option<Figure> {
     }
 }
 
-/// Whether a check is about a counter that follows what is allocated, and the growth of the peak has most of its growth.
-fn follows_peak(check: &Check, device: &DeviceDiff) -> bool {
+/// The phase that a check is about, as an index into [`DeviceDiff::phases`].
+fn phase(check: &Check, device: &DeviceDiff) -> Option<usize> {
+    let is_it = |row: &PhaseRow| check.key() == Some(&*row.key()) && check.label() == Some(&*row.title());
+    device.phases.iter().position(is_it)
+}
+
+/// The figure of what is allocated that the counter of a check follows, where that has most of its growth: the peak, but for a
+/// phase, which another edit can raise, the peak inside of it.
+fn followed(check: &Check, device: &DeviceDiff) -> Option<Figure> {
     let is_unused = matches!(check.kind(), LimitKind::Metric(metric) if metric.point() == Point::UnusedAtPeak);
+    let (figure, of_figure) = match check.kind() {
+        kind if kind.is_of_phases() => {
+            let at = phase(check, device)?;
+            (Figure::Phase(at), device.phases[at].delta())
+        }
+        _ => (Figure::Peak, device.metric(Metric::Peak).gained()),
+    };
     let follows =
         check.kind().counter().is_some() && !is_unused && !check.is_of_stacks() && !check.figures.is_elsewhere;
-    let has_most = |of_peak: i128| 2 * of_peak >= gained(check, device).unwrap_or_default();
-    follows && device.metric(Metric::Peak).gained().is_some_and(has_most)
+    (follows && 2 * of_figure? >= gained(check, device).unwrap_or_default()).then_some(figure)
 }
 
 /// The change of the figure that an absolute limit is about.
@@ -184,7 +197,7 @@ fn is_of_growth(check: &Check, device: &DeviceDiff) -> bool {
 /// The cause of the growth that a check is about.
 fn cause<'d>(check: &Check, device: &'d DeviceDiff) -> Option<&'d Cause> {
     let own = figure(check, device).and_then(|figure| device.cause(figure));
-    own.or_else(|| device.cause(Figure::Peak).filter(|_| follows_peak(check, device)))
+    own.or_else(|| device.cause(followed(check, device)?))
 }
 
 /// The edit that the growth of a check leads to.
@@ -198,7 +211,7 @@ fn edit(check: &Check, device: &DeviceDiff) -> Option<usize> {
 impl Check {
     /// The figure at whose moment the rows of a device explain what it is about; `None` where the rows of no moment do.
     pub fn explained_by(&self, diff: &Diff, device: &DeviceDiff) -> Option<Figure> {
-        let figure = figure(self, device).or_else(|| follows_peak(self, device).then_some(Figure::Peak));
+        let figure = figure(self, device).or_else(|| followed(self, device));
         let figure = figure.filter(|_| is_of_growth(self, device))?;
         (figure != Figure::Peak || has_rows_at_peak(diff)).then_some(figure)
     }

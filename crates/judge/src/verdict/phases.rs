@@ -8,7 +8,7 @@ use ptmem_base::text::{count, shorten, thousands};
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{Change, Diff, PhaseRow, Side, Sides};
 use ptmem_trace::phase::PhaseSource;
-use ptmem_trace::profile::MOST_PHASES;
+use ptmem_trace::profile::{MOST_PHASES, Occurrence};
 use ptmem_trace::stack::Pass;
 
 use super::accepted::Budget;
@@ -103,7 +103,7 @@ impl<'a> Gated<'a> {
         let is_listed = |row: &&PhaseRow| self.patterns().any(|pattern| pattern.matches(&row.name));
         let inner = self.device.phases.iter().filter(|row| !row.is_outermost && !is_listed(row));
         let inner = inner.filter(|row| self.growth.target.pattern.is_none() && row.delta() > Some(0));
-        let grown = inner.filter(|row| self.excess(row) > Some(0));
+        let grown = inner.filter(|row| self.excess(row) > Some(0) && !self.has_other_border(row));
         // From the back: of equal ones `max_by_key` takes the last.
         let most = grown.rev().max_by_key(|row| row.delta())?;
         let bytes = Size(u64::try_from(most.delta()?).unwrap_or(u64::MAX));
@@ -113,6 +113,19 @@ impl<'a> Gated<'a> {
             _ => format!("inside another phase, {name}"),
         };
         Some(format!("{grown} grew {bytes}: a limit on phase:{name} would gate it"))
+    }
+
+    /// Whether the border of a pass moved, as call stacks show it: both sides record as many events, and it has another part of them.
+    fn has_other_border(&self, row: &PhaseRow) -> bool {
+        let events = Sides::BOTH.map(|&side| {
+            let of_side = self.sides.of(side);
+            let is_it = |of: &&Occurrence| {
+                (of.source, &of.name, Some(of.number)) == (row.source, &row.name, *row.number.of(side))
+            };
+            let window = of_side.phases.all.iter().find(is_it).map(|of| of.window.to.count() - of.window.from.count());
+            (of_side.trace.symbols.len(), window)
+        });
+        row.source == PhaseSource::Pass && events.before.0 == events.after.0 && events.before.1 != events.after.1
     }
 
     /// Whether memory ran out within a phase, and that hides what it needs.

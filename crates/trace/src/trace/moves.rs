@@ -173,3 +173,10 @@ pub struct Life {
     /// When its free was requested, or it was freed; never for those that are there at the dump.
     pub freed: Position,
 }
+
+impl Life {
+    /// Whether it is allocated at a place.
+    pub fn is_held_at(&self, place: Position) -> bool {
+        self.born <= place && place < self.freed
+    }
+}

@@ -15,6 +15,7 @@ use super::figure::Holding;
 use super::growth::Lives;
 use super::marks::Marks;
 use super::share::{Cause, EditEvidence, EditShare, Figure, RowGrowth, WayToEdit};
+use crate::diff::inputs;
 use crate::diff::{Destination, DeviceDiff, Diff, Row, RowKind};
 use crate::patch::{Edit, EditKind, Patch};
 
@@ -37,7 +38,10 @@ impl Diff {
         let Self { profiles, devices, diagnostics } = self;
         let marks = Sides::BOTH.map(|&side| Marks::new(profiles.of(side), side, &edits, patch, checkout));
         // A file that was not read may have edits that can matter.
-        let only = only(&edits, &marks, diagnostics).filter(|_| is_code_known && patch.unread == 0);
+        let only = only(&edits, &marks, diagnostics, || {
+            devices.iter().flat_map(|device| inputs::ratios(device, profiles)).collect()
+        });
+        let only = only.filter(|_| is_code_known && patch.unread == 0);
         let of_numbers = edits.iter().enumerate().filter_map(|(at, edit)| Some((at, edit.times()?)));
         let of_numbers: Vec<(usize, f64)> = of_numbers.filter(|(at, _)| may_run(*at, &edits, &marks)).collect();
         let unread = patch.unread as u64;
@@ -64,12 +68,22 @@ struct ChangeEdits<'c, 'p> {
 }
 
 /// The only edit that can matter, unless the recordings differ in more than the change says.
-fn only(edits: &[Edit], marks: &Sides<Marks<'_>>, diagnostics: &[Diagnostic]) -> Option<usize> {
+fn only(
+    edits: &[Edit],
+    marks: &Sides<Marks<'_>>,
+    diagnostics: &[Diagnostic],
+    ratios_of_inputs: impl Fn() -> Vec<f64>,
+) -> Option<usize> {
     let mut all = (0..edits.len()).filter(|&at| edits[at].can_matter() && may_run(at, edits, marks));
     let only = all.next().filter(|_| all.next().is_none())?;
-    // A configuration has the sizes of inputs and the number of steps; code is not known to.
+    // A configuration has the sizes of inputs and the number of steps; a number in code is known to if inputs grew with it.
+    let is_configuration = edits[only].kind == EditKind::Configuration;
     let differs = |found: &Diagnostic| match found.code {
-        Code::InputsDiffer | Code::LengthsDiffer => edits[only].kind != EditKind::Configuration,
+        Code::InputsDiffer => {
+            let times = edits[only].times().filter(|_| edits[only].raises_number());
+            !is_configuration && !times.is_some_and(|times| explains(times, &ratios_of_inputs()))
+        }
+        Code::LengthsDiffer => !is_configuration,
         code => matches!(code, Code::SettingsDiffer | Code::RecordingsDiffer),
     };
     (!diagnostics.iter().any(differs)).then_some(only)
@@ -207,7 +221,7 @@ impl GrowthParts<'_, '_> {
         let Self { device, figure, .. } = self;
         let row = &device.rows[holding.row];
         let bytes = u64::try_from(holding.held.delta()).ok().filter(|bytes| *bytes > 0)?;
-        let growth = self.lives.growth(figure, holding, row, self.places.after);
+        let growth = self.lives.growth(figure, holding, row, self.places);
         let is_slack = figure == Figure::Peak && row.is_slack();
         let parts = if is_slack { BTreeMap::new() } else { self.attribution(holding, &growth, bytes) };
         Some(GrownPart { growth, parts })

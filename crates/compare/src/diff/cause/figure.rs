@@ -7,14 +7,14 @@ use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{DeviceProfile, Held, Occurrence};
 use ptmem_trace::replay::HistoryKind;
 use ptmem_trace::trace::{Origin, Position, Window};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::share::Figure;
 use crate::diff::differences::devices;
 use crate::diff::{DeviceDiff, Diff, PhaseRow, RowKind};
 
-/// Maximum number of phase names that are examined: those that grew most.
-const MOST_PHASES: usize = 16;
+/// Maximum number of phases that are examined: those that grew most.
+const MOST_PHASES: usize = 256;
 
 /// What a row holds at the place of a figure.
 pub(super) struct Holding {
@@ -83,9 +83,16 @@ impl Figure {
             device.phases.iter().enumerate().filter_map(|(at, row)| Some((row.delta()?, at))).collect();
         phases.retain(|(delta, _)| *delta > 0);
         phases.sort_by_key(|&(delta, at)| (Reverse(delta), at));
-        // Of a name, the check is about the worst.
-        let mut names = FxHashSet::default();
-        phases.retain(|&(_, at)| names.insert((device.phases[at].source, &device.phases[at].name)));
+        // Of a name, the check is about the one that is most beyond a limit. Under no limit is that one from which another grew by
+        // no less, from no more.
+        let mut lowest: FxHashMap<_, u64> = FxHashMap::default();
+        phases.retain(|&(_, at)| {
+            let PhaseRow { source, name, peak, .. } = &device.phases[at];
+            let lowest = lowest.entry((source, name)).or_insert(u64::MAX);
+            let is_lower = peak.before.is_some_and(|before| before < *lowest);
+            *lowest = peak.before.unwrap_or_default().min(*lowest);
+            is_lower
+        });
         phases.truncate(MOST_PHASES);
         let windows = Sides::BOTH.map(|&side| {
             let all = phases.iter().map(|&(_, at)| window(&device.phases[at], sides.of(side), side));

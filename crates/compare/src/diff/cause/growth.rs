@@ -53,8 +53,8 @@ impl<'d> Lives<'d> {
         Some(Self { devices, corresponds, of, sizes, born })
     }
 
-    /// How a row grew at a place of the after.
-    pub(super) fn growth(&self, figure: Figure, holding: &Holding, row: &Row, at: Position) -> RowGrowth {
+    /// How a row grew at corresponding places.
+    pub(super) fn growth(&self, figure: Figure, holding: &Holding, row: &Row, at: Sides<Position>) -> RowGrowth {
         let of = self.of.map(|rows| &rows[holding.row]);
         // Between corresponding places of both sides, what the before held earlier is kept for longer now.
         let corresponds = figure == Figure::End || figure == Figure::Peak && self.corresponds;
@@ -67,7 +67,7 @@ impl<'d> Lives<'d> {
         if holding.is_resized {
             return RowGrowth::Larger;
         }
-        let held: Vec<&Life> = of.after.iter().filter(|life| life.born <= at && life.freed > at).collect();
+        let held: Vec<&Life> = of.after.iter().filter(|life| life.is_held_at(at.after)).collect();
         let sizes = &self.sizes[holding.row];
         let size = |life: &Life| self.devices.after.trace.classes[life.class as usize].bytes;
         let is_as_large = held.iter().all(|life| sizes.contains(&size(life)));
@@ -75,7 +75,11 @@ impl<'d> Lives<'d> {
             if !corresponds && row.highest.after <= row.highest.before {
                 return RowGrowth::MovedPeak;
             }
-            let freed = self.freed(holding.row).iter().map(|life| life.freed).max();
+            // Each block is that of the same number before: others of the row may be freed elsewhere on both sides.
+            let pairs = of.before.iter().zip(of.after).filter(|(before, after)| {
+                of.before.len() == of.after.len() && before.freed <= at.before && after.is_held_at(at.after)
+            });
+            let freed = pairs.map(|(before, _)| before.freed).max();
             let kept = held.iter().map(|life| life.freed).max();
             return RowGrowth::Kept(Sides {
                 before: freed.and_then(|at| pass(self.devices.before, at)),
@@ -99,7 +103,7 @@ impl<'d> Lives<'d> {
         let mut sizes: Sides<Vec<u64>> = Sides::default();
         for side in Side::BOTH {
             let at = *places.of(side);
-            let held = self.of.of(side)[row].iter().filter(|life| life.born <= at && life.freed > at);
+            let held = self.of.of(side)[row].iter().filter(|life| life.is_held_at(at));
             let classes = &self.devices.of(side).trace.classes;
             sizes.of_mut(side).extend(held.map(|life| classes[life.class as usize].request()));
             sizes.of_mut(side).sort_unstable();
