@@ -13,7 +13,8 @@ use crate::support::tool::{ptmem, text};
 const MODEL: &str = "/repo/tower/modeling.py";
 const WRAPPERS: &str = "/env/lib/python3.11/site-packages/tower/generic.py";
 
-type Frames = Vec<(&'static str, &'static str, u64)>;
+type Frame = (&'static str, &'static str, u64);
+type Frames = Vec<Frame>;
 
 /// A block that is held to the end: its size, and its frames, innermost first.
 struct Block {
@@ -37,9 +38,18 @@ fn alloc(action: &str, address: u64, block: &Block) -> Value {
 
 /// A recording in which all blocks are held at once, and freed.
 fn recording(blocks: &[Block]) -> Value {
+    recording_after(&[], blocks)
+}
+
+/// The same where other blocks were held one after another before.
+fn recording_after(earlier: &[Block], blocks: &[Block]) -> Value {
     let total = 2 * blocks.iter().map(|block| block.size).sum::<u64>();
     let whole = Block { size: total, frames: Vec::new() };
     let mut events = vec![alloc("segment_alloc", A, &whole)];
+    for block in earlier {
+        events.push(alloc("alloc", A, block));
+        events.extend(free(A, block.size));
+    }
     let mut address = A;
     let mut frees = Vec::new();
     for block in blocks {
@@ -345,7 +355,11 @@ fn the_most_similar_stack_is_the_one_that_moved() {
 /// sum, and the MiB of both sides.
 fn rows_of(before: Vec<Block>, after: Vec<Block>) -> String {
     let (before, after) = Parts { stay: SAME, inner: before, moved: after }.recordings();
-    let (_, rows) = diff(tempfile::tempdir().unwrap().path(), &before, &after);
+    rows_of_recordings(&before, &after)
+}
+
+fn rows_of_recordings(before: &Value, after: &Value) -> String {
+    let (_, rows) = diff(tempfile::tempdir().unwrap().path(), before, after);
     let text = |row: &Json| {
         let [before, after] = ["before", "after"].map(|side| row[side].as_u64().unwrap() / MIB);
         let lines = row["lines"].as_array().map_or(1, |lines| lines.len().max(1));
@@ -483,6 +497,75 @@ build (tower/modeling.py:30) aten::add (2) 33 -> 1
     assert_reads!(rows_of(of(vec![moved(32)]), of(vec![multiplied])) => str![[r#"
 build (tower/modeling.py:30) aten::mul (2) 1 -> 17
 build (tower/modeling.py:30) aten::add (2) 33 -> 1
+"#]]);
+}
+
+/// What a function of PyTorch holds that a line of a function calls.
+fn by_torch(operator: Frame, function: &'static str, line: u64, mib: u64) -> Block {
+    let function = (function, "/env/lib/python3.11/site-packages/torch/nn/functional.py", 9);
+    Block { size: mib * MIB, frames: vec![operator, function, ("forward", MODEL, line), LAYER, TRAIN] }
+}
+
+fn normalized(mib: u64) -> Block {
+    by_torch(ADD, "batch_norm", 30, mib)
+}
+
+fn activated(mib: u64) -> Block {
+    by_torch(GELU, "gelu", 31, mib)
+}
+
+/// A recording of blocks, and of others that were held earlier. Both sides have both functions of PyTorch.
+fn beside_torch(earlier: &[Block], blocks: Vec<Block>) -> Value {
+    let others = [("batch_norm", ADD), ("gelu", GELU)].map(|(function, operator)| {
+        let mut other = by_torch(operator, function, 50, 1);
+        other.frames[2] = ("head", MODEL, 50);
+        other
+    });
+    recording_after(earlier, &blocks.into_iter().chain(others).collect::<Vec<_>>())
+}
+
+/// The same with other lines of the function that call both.
+fn beside_lines(earlier: &[Block], block: Block) -> Value {
+    beside_torch(earlier, vec![block, by_torch(GELU, "gelu", 32, 4), by_torch(ADD, "batch_norm", 29, 4)])
+}
+
+/// With `inplace=True`, the result of an activation is the memory of what it is computed from.
+#[test]
+fn results_in_place_are_the_same_memory() {
+    let plain = beside_torch(&[normalized(16)], vec![activated(16), activated(8)]);
+    let in_place = beside_torch(&[], vec![normalized(16), normalized(8)]);
+    assert_reads!(rows_of_recordings(&plain, &in_place) => str![]);
+    assert_reads!(rows_of_recordings(&in_place, &plain) => str![]);
+    // Other lines hold results of both on both sides.
+    let plain_beside = beside_lines(&[normalized(16)], activated(16));
+    let in_place_beside = beside_lines(&[], normalized(16));
+    assert_reads!(rows_of_recordings(&plain_beside, &in_place_beside) => str![]);
+    assert_reads!(rows_of_recordings(&in_place_beside, &plain_beside) => str![]);
+    // More is growth.
+    let larger = beside_torch(&[normalized(16)], vec![activated(20), activated(8)]);
+    assert_reads!(rows_of_recordings(&in_place, &larger) => str![[r#"
+forward (tower/modeling.py:31) aten::gelu (1) 0 -> 28
+forward (tower/modeling.py:30) aten::add (1) 24 -> 0
+"#]]);
+    // Another function allocated.
+    let mut other = normalized(16);
+    other.frames[2] = ("encode", MODEL, 12);
+    let encoded = beside_torch(&[normalized(16)], vec![other, normalized(8)]);
+    assert_reads!(rows_of_recordings(&plain, &encoded) => str![[r#"
+encode (tower/modeling.py:12) aten::add (1) 0 -> 16
+forward (tower/modeling.py:31) aten::gelu (1) 24 -> 0
+forward (tower/modeling.py:30) aten::add (1) 0 -> 8
+"#]]);
+    // Neither frees anything.
+    assert_reads!(rows_of_recordings(&beside_lines(&[], activated(16)), &in_place_beside) => str![[r#"
+forward (tower/modeling.py:30) aten::add (2) 4 -> 20
+forward (tower/modeling.py:31) aten::gelu (2) 20 -> 4
+"#]]);
+    // Neither side runs both.
+    let alone = beside_torch(&[], vec![activated(16), activated(8)]);
+    assert_reads!(rows_of_recordings(&in_place, &alone) => str![[r#"
+forward (tower/modeling.py:31) aten::gelu (1) 0 -> 24
+forward (tower/modeling.py:30) aten::add (1) 24 -> 0
 "#]]);
 }
 

@@ -57,7 +57,8 @@ fn calling_code<'c>(stack: UnpairedStack, code: &'c SnapshotCode<'_>) -> Option<
     Some(CallingCode { is_backward, operator, blocks: member.at.blocks, functions })
 }
 
-fn calling_functions(stack: StackId, code: &SnapshotCode<'_>) -> Vec<Token> {
+/// The functions of the user and of libraries.
+pub(super) fn calling_functions(stack: StackId, code: &SnapshotCode<'_>) -> Vec<Token> {
     let frames = code.identifying_frames(stack).into_iter();
     frames.filter(|&frame| code.owner(frame) != Owner::PyTorch).map(|frame| code.token(frame)).collect()
 }

@@ -6,6 +6,7 @@ pub mod cause;
 mod checkpoints;
 mod converted;
 mod differences;
+mod exchanged;
 mod extracted;
 mod inputs;
 mod moved;

@@ -16,6 +16,7 @@ use ptmem_trace::stack::{GroupBy, Grouper, Paired, SnapshotCode, Token};
 use similar::DiffOp;
 
 use super::converted::converted;
+use super::exchanged::{OperatorStacks, exchanged};
 use super::extracted::{ExtractedStacks, extracted};
 use super::stacks::matched;
 use super::unpaired::{Alike, SameCode, SideFunctions, UnpairedStack, summed, without, without_partner};
@@ -155,22 +156,25 @@ impl<'t> Rows<'t> {
     /// The stacks that are in other rows on the other side.
     fn moves(&mut self, groupers: Sides<&Grouper<'_>>) -> Vec<StackMove> {
         let codes = groupers.map(|grouper| grouper.code());
+        let changed = (0..self.all.len()).filter(|&row| self.all[row].gained != 0);
+        let changed: Vec<_> = changed.flat_map(|row| self.stacks_of_row(row, codes)).collect();
+        let mut moves: Vec<_> =
+            exchanged(&changed, codes).into_iter().filter_map(|of| self.exchange(of, codes)).collect();
         let mut left = Sides::<Vec<UnpairedStack>>::default();
-        for (row, ComparedGroups { groups, .. }) in self.all.iter().enumerate().filter(|(_, row)| row.gained != 0) {
-            for stacks in self.stacks_of_row(row, *groups, codes) {
-                let Sides { before, after } = without_partner(stacks);
-                left.before.extend(before);
-                left.after.extend(after);
-            }
+        for of in changed {
+            let Sides { before, after } = without_partner(of.held);
+            left.before.extend(before);
+            left.after.extend(after);
         }
+        let left = without(&left, &taken(&moves));
         if left.before.is_empty() || left.after.is_empty() {
-            return Vec::new();
+            return moves;
         }
         let functions =
             Sides::BOTH.map(|&side| SideFunctions::new(self.stacks.of(side), left.of(side), codes.of(side)));
         // Sizes that are equal by chance do not count where the order of lines says which is which.
         let by_lines = extracted(&left, codes, &functions).into_iter().filter(ExtractedStacks::are_certain);
-        let mut moves: Vec<_> = by_lines.filter_map(|same| self.takes(same.stacks)).collect();
+        moves.extend(by_lines.filter_map(|same| self.takes(same.stacks)));
         let left = without(&left, &taken(&moves));
         moves.extend(self.pair_alike(&left, codes, &functions));
         let left = without(&left, &taken(&moves));
@@ -225,14 +229,9 @@ impl<'t> Rows<'t> {
     }
 
     /// What a row holds on both sides, by the pass and the operator that allocated.
-    fn stacks_of_row(
-        &self,
-        row: usize,
-        groups: Sides<Option<usize>>,
-        codes: Sides<&SnapshotCode<'_>>,
-    ) -> impl Iterator<Item = Sides<Vec<UnpairedStack>>> {
+    fn stacks_of_row<'c>(&self, row: usize, codes: Sides<&'c SnapshotCode<'_>>) -> Vec<OperatorStacks<'c>> {
         let mut alike = BTreeMap::<_, Sides<Vec<UnpairedStack>>>::new();
-        for (side, group) in groups.each() {
+        for (side, group) in self.all[row].groups.each() {
             let total = group.map(|group| &self.stacks.of(side)[group]);
             let members = total.map(|total| &*total.members).unwrap_or_default();
             for &member in members.iter().filter(|member| member.at.bytes > 0) {
@@ -243,7 +242,32 @@ impl<'t> Rows<'t> {
                 alike.entry((is_backward, operator)).or_default().of_mut(side).push(stack);
             }
         }
-        alike.into_values()
+        let of_operators = alike.into_iter();
+        of_operators
+            .map(|((is_backward, operator), held)| OperatorStacks { row, is_backward, operator, held })
+            .collect()
+    }
+
+    /// Moves what two operators hold to one row if one of them frees something where it holds less. Otherwise the sizes may be equal
+    /// by chance: the states of an optimizer are as large as the weights of a teacher that went.
+    fn exchange(&mut self, of: Sides<&OperatorStacks<'_>>, codes: Sides<&SnapshotCode<'_>>) -> Option<StackMove> {
+        let lost = self.all_of(of.before, codes);
+        let gained = self.all_of(of.after, codes);
+        let mut less = lost.after.iter().chain(&gained.before);
+        less.any(|stack| stack.member.at.bytes == 0).then_some(())?;
+        self.takes(Sides { before: [lost.before, gained.before].concat(), after: [lost.after, gained.after].concat() })
+    }
+
+    /// The stacks of an operator, with those that hold nothing.
+    fn all_of(&self, of: &OperatorStacks<'_>, codes: Sides<&SnapshotCode<'_>>) -> Sides<Vec<UnpairedStack>> {
+        let OperatorStacks { row, is_backward, operator, .. } = *of;
+        self.stacks.zip(self.all[row].groups).zip(codes).map(|((stacks, group), code)| {
+            let members = group.map(|group| &*stacks[group].members).unwrap_or_default().iter();
+            let of_operator = members.filter(|member| {
+                code.is_backward(member.stack) == is_backward && code.allocating_operator(member.stack) == operator
+            });
+            of_operator.map(|&member| UnpairedStack { row, member, is_backward }).collect()
+        })
     }
 
     /// Pairs stacks of one kind where both rows change less for it: those of one operator first, and those with most frames in
