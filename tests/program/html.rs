@@ -399,7 +399,7 @@ fn charts_have_axes_values_and_labels() {
         assert!(leak.contains(part), "{part}");
     }
     let ranks = page(&["diff", &fixture("ranks-before"), &fixture("ranks-after")]);
-    for part in [">rank 3</text>", ">+25.25 MiB</text>", ">20 MiB</text>"] {
+    for part in [">rank 3</text>", ">+25.25 MiB</text>", ">20 MiB</text>", "backward #1"] {
         assert!(ranks.contains(part), "{part}");
     }
     assert!(ranks.contains("most on rank 3: peak grew 25.25 MiB"), "the verdict names the rank that grew most");

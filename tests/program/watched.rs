@@ -99,6 +99,20 @@ fn memory_goes_by_module_purpose_and_shape() {
 }
 
 #[test]
+fn modules_of_one_side_alone_are_not_compared() {
+    let folder = recorded();
+    let plain = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/before.pkl");
+    let plain = plain.to_str().unwrap();
+    for (sides, lacks) in [([plain, "a.pkl"], "before"), (["a.pkl", plain], "after")] {
+        let limit = ["--group-by", "module", "--max-growth", "stack=1%", "--min-delta", "0"];
+        let output = ptmem(folder.path(), &[&["diff"], &sides[..], &limit].concat());
+        assert_eq!(output.status.code(), Some(3));
+        let report = text(&output.stdout);
+        assert!(report.contains(&format!("stack: the {lacks} has no modules: record with")), "{report}");
+    }
+}
+
+#[test]
 fn layers_are_unfolded_by_a_level() {
     let folder = recorded();
     fs::write(folder.path().join("unfold.toml"), "unfold = 1\n").unwrap();

@@ -6,11 +6,20 @@ use ptmem_base::device::DeviceId;
 use ptmem_snapshot::snapshot::{Action, DeviceModules, Event, RunFacts, Snapshot, StringId, Tables};
 use rustc_hash::FxHashMap;
 
-use crate::stack::folded_module;
+use crate::stack::{GroupBy, folded_module};
 use crate::trace::ClassTags;
 
 /// The way to a recording with modules.
 pub const HOW_TO_RECORD: &str = "record with 'ptmem simulate --modules' or ptmem_gate.record(modules=True)";
+
+/// The way to a recording that has what stacks are grouped by; `None` if every one has it.
+pub fn how_to_record(by: GroupBy) -> Option<&'static str> {
+    match by {
+        GroupBy::Module | GroupBy::Purpose => Some(HOW_TO_RECORD),
+        GroupBy::Shape => Some("record with 'ptmem simulate --shapes'"),
+        _ => None,
+    }
+}
 
 /// The module of a block whose tensors belong to modules that have no common path, as recorders name it.
 pub const SEVERAL_MODULES: &str = "<several modules>";

@@ -116,9 +116,12 @@ pub(crate) fn compare_all(pairs: &[Pair], request: &Request<'_>) -> Result<Gate>
         &sizes,
         |index| run.compare(&items[index]),
         |_, mut comparison| {
-            usage.add(&comparison.diff);
+            usage.add(&comparison.diff, comparison.judgement.verdict);
             if comparison.member.is_some() {
                 comparison.diff.pool(&mut tables);
+                if !request.has_pictures() {
+                    comparison.diff.forget_phases();
+                }
             }
             comparisons.push(comparison);
         },

@@ -134,6 +134,11 @@ impl Diff {
         }
     }
 
+    /// Drops the phases of both sides: the comparison has its own.
+    pub fn forget_phases(&mut self) {
+        Side::BOTH.iter().for_each(|&side| self.profiles.of_mut(side).forget_phases());
+    }
+
     /// Sets the tables that [`Diff::pool`] moved the stacks to.
     pub fn share(&mut self, shared: &Sides<Arc<Tables>>) {
         self.profiles.before.tables = Arc::clone(&shared.before);

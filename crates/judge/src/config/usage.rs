@@ -11,7 +11,7 @@ use ptmem_compare::patch::Edit;
 use ptmem_trace::profile::Profile;
 
 use super::Config;
-use crate::verdict::{AcceptedBy, LimitKind, NamedThing, Target, names};
+use crate::verdict::{AcceptedBy, LimitKind, NamedThing, Target, Verdict, names};
 
 /// A kind of names that patterns are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,17 +140,20 @@ impl<'c> Usage<'c> {
         Self { rules: rules(config), categories: categories.enumerate().collect(), ..Self::default() }
     }
 
-    /// Leaves out the rules that a comparison uses.
-    pub fn add(&mut self, diff: &Diff) {
+    /// Leaves out the rules that a comparison uses. Edits count where it is a regression: once a change is merged, an agreement about
+    /// it has no edit any more, and need not be there.
+    pub fn add(&mut self, diff: &Diff, verdict: Verdict) {
         if diff.profiles.each().into_iter().any(|(_, profile)| profile.is_numbers()) {
             return;
         }
         self.has_names = true;
         let nouns: BTreeSet<Noun> = self.rules.iter().map(|rule| rule.noun).collect();
+        let nouns = nouns.into_iter().filter(|noun| *noun != Noun::Edit || verdict == Verdict::Regression);
         for noun in nouns {
             self.names.entry(noun).or_default().extend(noun.names(diff));
         }
-        self.rules.retain(|rule| !rule.is_used(diff, &self.names[&rule.noun]));
+        let none = BTreeSet::new();
+        self.rules.retain(|rule| !rule.is_used(diff, self.names.get(&rule.noun).unwrap_or(&none)));
         if !self.categories.is_empty() {
             let used = diff.codes().each().map(|(_, code)| code.used_categories());
             self.categories.retain(|(at, _)| !used.iter().any(|used| used.get(*at) == Some(&true)));
@@ -162,7 +165,7 @@ impl<'c> Usage<'c> {
         if !self.has_names {
             return Vec::new();
         }
-        // Where nothing grew, or the change is not known, no edits are.
+        // Where the change is not known, no edits are.
         let has_edits = self.names.get(&Noun::Edit).is_some_and(|edits| !edits.is_empty());
         let rules = self.rules.iter().filter(|rule| rule.noun != Noun::Edit || has_edits);
         let of_rules = rules.map(|Rule { key, pattern, noun }| {

@@ -3,9 +3,11 @@
 use std::iter;
 
 use ptmem_base::pattern::Selector;
+use ptmem_base::sides::Side;
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{Diff, Row, RowKind};
 use ptmem_trace::profile::{Bucket, SupposedSizes};
+use ptmem_trace::tags::how_to_record;
 
 use super::accepted::{Budget, StackCover};
 use super::growth::{Gated, HOW_TO_NAME, labels};
@@ -195,6 +197,12 @@ impl Judge {
             let moment = &gated.diff.profiles.after.options.at;
             let reason = format!("the {side} has no moment '{moment}' to compare stacks at");
             return self.cannot_tell(gated.check(), reason);
+        }
+        let by = gated.diff.profiles.after.options.group_by;
+        let known = gated.diff.profiles.map(|profile| profile.is_recorded_for(by));
+        if let Some(how) = how_to_record(by).filter(|_| known.before != known.after) {
+            let side = if known.before { Side::After } else { Side::Before };
+            return self.cannot_tell(gated.check(), format!("the {side} has no {}: {how}", by.plural()));
         }
         let checked = self.checks.len();
         let ExceedingRows { mut checks, unchecked: found } = gated.exceeding();

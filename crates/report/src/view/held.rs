@@ -5,7 +5,7 @@ use ptmem_base::units::Size;
 use ptmem_judge::verdict::Judgement;
 use ptmem_trace::profile::{Bucket, DeviceProfile, GroupMember, Held, HeldLines, Moment, Profile, StackTotal};
 use ptmem_trace::stack::{GroupBy, SnapshotCode};
-use ptmem_trace::tags::HOW_TO_RECORD;
+use ptmem_trace::tags::how_to_record;
 
 use super::device::{moment_name, moment_of};
 use super::stacks::{RowFrames, details, frames, tensors};
@@ -92,7 +92,7 @@ impl Listing<'_> {
         }
         Content::Table(Table {
             total: Size(total).to_string(),
-            below: others.and_then(median_note).or_else(|| how_to_record(by, self.shown.device)),
+            below: others.and_then(median_note).or_else(|| lack_of_groups(by, self.shown.device)),
             without_frames: with_frames.more,
             ..Table::new(columns, rows).titled(format!("largest {} {}", by.plural(), self.moment))
         })
@@ -136,12 +136,8 @@ impl Listing<'_> {
 }
 
 /// How to record what a grouping goes by, where no memory of a device has it.
-fn how_to_record(by: GroupBy, device: &DeviceProfile) -> Option<String> {
-    let how = match by {
-        GroupBy::Module | GroupBy::Purpose => HOW_TO_RECORD,
-        GroupBy::Shape => "record with 'ptmem simulate --shapes'",
-        _ => return None,
-    };
+fn lack_of_groups(by: GroupBy, device: &DeviceProfile) -> Option<String> {
+    let how = how_to_record(by)?;
     let classes = &device.trace.classes;
     let is_without = !classes.is_empty() && classes.iter().all(|class| class.tags.of(by).is_none());
     is_without.then(|| format!("the recording has no {}: {how}", by.plural()))

@@ -281,12 +281,6 @@ impl DeviceProfile {
         self.layout = None;
     }
 
-    /// Drops the rows, which a comparison has of its own.
-    pub(super) fn forget_stacks(&mut self) {
-        self.stacks = Vec::new();
-        self.phases = Phases::default();
-    }
-
     /// True if some of its stacks have frames of the forward pass, as anomaly mode records them. `tables` are those of its
     /// profile.
     pub fn has_forward_frames(&self, tables: &Tables) -> bool {

@@ -12,11 +12,12 @@ use super::device::DeviceProfile;
 use super::error::ProfileError;
 use super::moment::Moment;
 use super::options::ReadOptions;
+use super::phases::Phases;
 use super::serving::{Serving, StatedFigure};
 use super::source::{InputKind, Raise, Source};
 use crate::phase::steps::AllocationCourse;
 use crate::stack::{Facts, GroupBy, Grouper, SnapshotCode};
-use crate::tags::HOW_TO_RECORD;
+use crate::tags::{HOW_TO_RECORD, how_to_record};
 
 /// The figures of one snapshot.
 #[derive(Debug, Default)]
@@ -152,9 +153,21 @@ impl Profile {
     /// Drops everything that a report on many comparisons does not show.
     pub fn forget_stacks(&mut self) {
         self.forget_history();
-        self.devices.iter_mut().for_each(DeviceProfile::forget_stacks);
+        self.devices.iter_mut().for_each(|device| device.stacks = Vec::new());
         self.tables = Arc::default();
         self.facts = None;
+    }
+
+    /// Drops the phases, which only pages of one comparison among many show.
+    pub fn forget_phases(&mut self) {
+        self.devices.iter_mut().for_each(|device| device.phases = Phases::default());
+    }
+
+    /// True if the recorder saw what stacks are grouped by, where it does so only if asked; also if nothing was recorded.
+    pub fn is_recorded_for(&self, by: GroupBy) -> bool {
+        let mut classes = self.devices.iter().flat_map(|device| &device.trace.classes).peekable();
+        let every_one_is = how_to_record(by).is_none() || classes.peek().is_none();
+        every_one_is || classes.any(|class| class.tags.of(by).is_some())
     }
 
     /// True if the recorder saw purposes of memory.
