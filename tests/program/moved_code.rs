@@ -561,6 +561,13 @@ forward (tower/modeling.py:30) aten::add (1) 0 -> 8
 forward (tower/modeling.py:30) aten::add (2) 4 -> 20
 forward (tower/modeling.py:31) aten::gelu (2) 20 -> 4
 "#]]);
+    // What is freed on both sides is another line.
+    let temporary = [by_torch(GELU, "gelu", 33, 2)];
+    let other_line = beside_lines(&temporary, by_torch(ADD, "batch_norm", 60, 16));
+    assert_reads!(rows_of_recordings(&beside_lines(&temporary, activated(16)), &other_line) => str![[r#"
+forward (tower/modeling.py:60) aten::add (2) 4 -> 20
+forward (tower/modeling.py:31) aten::gelu (2) 20 -> 4
+"#]]);
     // Neither side runs both.
     let alone = beside_torch(&[], vec![activated(16), activated(8)]);
     assert_reads!(rows_of_recordings(&in_place, &alone) => str![[r#"

@@ -248,25 +248,29 @@ impl<'t> Rows<'t> {
             .collect()
     }
 
-    /// Moves what two operators hold to one row if one of them frees something where it holds less. Otherwise the sizes may be equal
-    /// by chance: the states of an optimizer are as large as the weights of a teacher that went.
+    /// Moves what an operator lost and another one gained to one row if one of them has as many more stacks that free everything
+    /// where it holds less. Otherwise the sizes may be equal by chance: the states of an optimizer are as large as the weights of a
+    /// teacher that went.
     fn exchange(&mut self, of: Sides<&OperatorStacks<'_>>, codes: Sides<&SnapshotCode<'_>>) -> Option<StackMove> {
-        let lost = self.all_of(of.before, codes);
-        let gained = self.all_of(of.after, codes);
-        let mut less = lost.after.iter().chain(&gained.before);
-        less.any(|stack| stack.member.at.bytes == 0).then_some(())?;
-        self.takes(Sides { before: [lost.before, gained.before].concat(), after: [lost.after, gained.after].concat() })
+        let [lost, gained] = [of.before, of.after].map(|of| without_partner(of.held.clone()));
+        let [freed_by_loser, freed_by_gainer] = [of.before, of.after].map(|of| self.freed(of, codes));
+        let is_freed_after = freed_by_loser.after >= freed_by_loser.before + lost.before.len();
+        let is_freed_before = freed_by_gainer.before >= freed_by_gainer.after + gained.after.len();
+        let are_some = !lost.before.is_empty() && !gained.after.is_empty();
+        (are_some && (is_freed_after || is_freed_before)).then_some(())?;
+        self.takes(Sides { before: lost.before, after: gained.after })
     }
 
-    /// The stacks of an operator, with those that hold nothing.
-    fn all_of(&self, of: &OperatorStacks<'_>, codes: Sides<&SnapshotCode<'_>>) -> Sides<Vec<UnpairedStack>> {
-        let OperatorStacks { row, is_backward, operator, .. } = *of;
-        self.stacks.zip(self.all[row].groups).zip(codes).map(|((stacks, group), code)| {
+    /// The number of stacks of an operator that hold nothing, on both sides.
+    fn freed(&self, of: &OperatorStacks<'_>, codes: Sides<&SnapshotCode<'_>>) -> Sides<usize> {
+        self.stacks.zip(self.all[of.row].groups).zip(codes).map(|((stacks, group), code)| {
             let members = group.map(|group| &*stacks[group].members).unwrap_or_default().iter();
-            let of_operator = members.filter(|member| {
-                code.is_backward(member.stack) == is_backward && code.allocating_operator(member.stack) == operator
+            let freed = members.filter(|member| {
+                member.at.bytes == 0
+                    && code.is_backward(member.stack) == of.is_backward
+                    && code.allocating_operator(member.stack) == of.operator
             });
-            of_operator.map(|&member| UnpairedStack { row, member, is_backward }).collect()
+            freed.count()
         })
     }
 
