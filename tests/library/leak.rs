@@ -571,6 +571,33 @@ fn a_step_has_a_backward_pass_and_may_have_validation() {
     }
 }
 
+/// A helper trains two models in each step, of which the first has another head.
+#[test]
+fn a_model_with_more_lines_and_its_backward_pass_is_no_step_with_validation() {
+    let mut program = Program::default();
+    let backward = ["/usr/lib/torch/autograd/__init__.py:backward:374", "/work/job.py:train:12"];
+    for _ in 0..12 {
+        for heads in [8, 1] {
+            for line in 10..14 {
+                program.alloc("x", &format!("forward:{line}"), 512 * 40);
+                program.free("x");
+            }
+            for head in 0..heads {
+                program.alloc("head", &format!("forward:{}", 40 + head), 512 * 40);
+                program.alloc_under("y", &backward, 512 * 30);
+                program.free("y");
+                program.free("head");
+            }
+            program.mark("START", "Optimizer.step#Adam.step");
+            program.mark("END", "Optimizer.step#Adam.step");
+        }
+        program.alloc("leak", "main:60", 2048);
+    }
+    let search = program.search(&LeakOptions::default());
+    let [leak] = &only_device(&search).leaks[..] else { panic!("{:#?}", only_device(&search).leaks) };
+    assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (2048, 10, 10));
+}
+
 type NameOfStep = fn(usize) -> String;
 
 /// Steps of this name that replay a graph. Every fourth keeps a block.

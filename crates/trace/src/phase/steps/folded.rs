@@ -22,6 +22,8 @@ struct CallRound {
     stacks: FxHashSet<Option<StackId>>,
     /// Whether it may be a whole step.
     is_whole: bool,
+    /// Allocations in backward passes.
+    backward: usize,
 }
 
 impl Steps {
@@ -48,8 +50,13 @@ impl Steps {
     fn rounds(&self, course: &AllocationCourse, known: &Rounds<'_, '_>) -> Vec<CallRound> {
         let ends = self.steps.iter().skip(1).map(|step| step.from.count()).chain(once(course.events));
         let rounds = self.steps.iter().zip(ends).map(|(step, end)| step.from.count()..end);
-        let rounds = rounds.map(|round| course.within(&round).iter().map(|one| one.stack).collect());
-        rounds.map(|stacks| CallRound { is_whole: known.are_of_whole_step(&stacks), stacks }).collect()
+        let allocated = rounds.map(|round| course.within(&round));
+        let rounds = allocated.map(|allocated| {
+            let stacks = allocated.iter().map(|one| one.stack).collect();
+            let backward = allocated.iter().filter(|one| known.is_backward(one.stack)).count();
+            CallRound { is_whole: known.are_of_whole_step(&stacks), backward, stacks }
+        });
+        rounds.collect()
     }
 
     /// The calls that begin a step: those after a whole round. What several optimizers allocate between their calls, such as to clip
@@ -117,11 +124,12 @@ fn likeness(rounds: &[CallRound], lag: usize) -> usize {
 
 impl CallRound {
     /// The share of the stacks of two rounds that both have, in thousandths. Whole steps are the same if one of them does nearly all
-    /// that the other one does, and more, such as validation.
+    /// that the other one does, and more without a backward pass, such as validation. Another model has one of its own.
     fn in_common(&self, other: &Self) -> usize {
         let common = self.stacks.intersection(&other.stacks).count();
         let fewer = self.stacks.len().min(other.stacks.len());
-        if self.is_whole && other.is_whole && nearly_all(common, fewer) {
+        let are_whole = self.is_whole && other.is_whole && self.backward == other.backward;
+        if are_whole && nearly_all(common, fewer) {
             return 1000;
         }
         let all = self.stacks.len() + other.stacks.len() - common;

@@ -186,6 +186,11 @@ impl<'c, 't> Rounds<'c, 't> {
         self.has_backward && kinds.clone().any(|kind| kind.backward) && kinds.any(|kind| kind.has_batch)
     }
 
+    /// Whether a stack allocates in a backward pass.
+    pub(super) fn is_backward(&self, stack: Option<StackId>) -> bool {
+        self.kinds.get(&stack).is_some_and(|kind| kind.backward)
+    }
+
     /// Whether a module runs in a round.
     pub(super) fn calls_module(&self, round: &Range<usize>) -> bool {
         self.kinds_of(round).any(|kind| kind.python.iter().any(|&frame| runs_module(self.code, frame)))
