@@ -8,7 +8,7 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::text::printable;
 use ptmem_base::units::{Delta, Size};
 use ptmem_compare::diff::cause::{Figure, Grown};
-use ptmem_compare::diff::{self, Destination, DeviceDiff, Diff, RowKind, Sides};
+use ptmem_compare::diff::{Destination, DeviceDiff, Diff, Row, RowKind, Sides};
 use ptmem_compare::leak::{DeviceLeaks, LeakMetric};
 use ptmem_compare::patch::Edit;
 use ptmem_compare::tree::CallFrame;
@@ -232,7 +232,7 @@ fn leaking_together(check: &Check, device: &DeviceLeaks) -> Vec<String> {
 }
 
 /// The rows of a comparison by device and key.
-type RowsByKey<'d> = HashMap<(Option<DeviceId>, &'d str), &'d diff::Row>;
+type RowsByKey<'d> = HashMap<(Option<DeviceId>, &'d str), &'d Row>;
 
 /// The checks of a comparison.
 pub(super) fn of_comparison<'a>(
@@ -280,12 +280,12 @@ fn of_growth<'a>(
             let row = rows.get(&(check.device, key)).copied();
             edit = edit.or(row.and_then(|row| row.edit));
             // The sentence has its figures.
-            CheckExplanation::of_stack(after, row.and_then(|row| row.stack.after), options)
+            CheckExplanation::of_stack(after, row.and_then(Row::stack_now), options)
         }
         (None, Some(Figure::Peak)) => {
             let row = grew_most(device, after).filter(|_| !check.is_improvement());
             edit = edit.or(row.and_then(|row| row.edit));
-            let stack = row.and_then(|row| row.stack.after);
+            let stack = row.and_then(Row::stack_now);
             CheckExplanation { rows: changed_rows(check, device), ..CheckExplanation::of_stack(after, stack, options) }
         }
         (None, Some(_)) if check.is_improvement() => CheckExplanation::default(),
@@ -316,7 +316,7 @@ fn changed_rows(check: &Check, device: &DeviceDiff) -> Vec<String> {
     changed.take(MOST_ROWS).map(changed_row).collect()
 }
 
-fn changed_row(row: &diff::Row) -> String {
+fn changed_row(row: &Row) -> String {
     let Sides { before, after } = row.held.map(|held| Size(held.bytes));
     let delta = Delta(row.delta()).to_string();
     let edit = row.leads.map(Destination::words).unwrap_or_default();
@@ -324,10 +324,10 @@ fn changed_row(row: &diff::Row) -> String {
 }
 
 /// The stack that explains the growth of a figure: that which grew most, before all one with a line of the user.
-pub(super) fn grew_most<'d>(device: &'d DeviceDiff, after: &SnapshotCode<'_>) -> Option<&'d diff::Row> {
+pub(super) fn grew_most<'d>(device: &'d DeviceDiff, after: &SnapshotCode<'_>) -> Option<&'d Row> {
     let mut grew = device.rows.iter().filter(|row| row.kind == RowKind::Stack && row.delta() > 0);
     let first = grew.clone().next();
-    grew.find(|row| row.stack.after.is_some_and(|stack| after.user_site(stack).is_some())).or(first)
+    grew.find(|row| row.stack_now().is_some_and(|stack| after.user_site(stack).is_some())).or(first)
 }
 
 /// The checks of all ranks together.

@@ -191,6 +191,11 @@ pub struct Row {
 }
 
 impl Row {
+    /// The stack of the after that names it; `None` if the line that does so is gone.
+    pub fn stack_now(&self) -> Option<StackId> {
+        self.stack.after.filter(|_| !self.is_gone)
+    }
+
     /// Bytes gained.
     pub fn delta(&self) -> i128 {
         self.held.delta()

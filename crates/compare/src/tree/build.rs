@@ -83,12 +83,12 @@ pub fn of_diff(device: &DeviceDiff, by: GroupBy, codes: &Sides<SnapshotCode<'_>>
     builder.finish()
 }
 
-/// The stack of a row, as in the after where it exists there.
+/// The stack of a row, as in the after where the one that names it exists there.
 fn steps_of_row(row: &Row, by: GroupBy, codes: &Sides<SnapshotCode<'_>>, internals: bool) -> Vec<TreeStep> {
     if by == GroupBy::Module {
         return module_steps(&row.label);
     }
-    match (row.stack.after, row.stack.before) {
+    match (row.stack_now(), row.stack.before) {
         (Some(stack), _) => steps(&codes.after, stack, internals, false),
         (None, Some(stack)) => steps(&codes.before, stack, internals, false),
         (None, None) => vec![TreeStep::named(&*row.label)],

@@ -153,8 +153,8 @@ object! {
         lines: list(row.lines.all.iter().map(SummedReport)),
         // Types and shapes of the tensors that the row consists of.
         shapes?: (!row.shapes.is_empty()).then(|| list(row.shapes.iter().map(SummedReport))),
-        frames: JsonFrames::of(&comparison.diff.profiles.after.tables, row.stack.after),
-        forward_frames: JsonFrames::forward(&comparison.diff.profiles.after.tables, row.stack.after),
+        frames: JsonFrames::of(&comparison.diff.profiles.after.tables, row.stack_now()),
+        forward_frames: JsonFrames::forward(&comparison.diff.profiles.after.tables, row.stack_now()),
         before_frames: JsonFrames::of(&comparison.diff.profiles.before.tables, row.explained_by.before),
     }
 }

@@ -195,7 +195,7 @@ impl Changed<'_> {
         let mut with_frames = RowFrames::new(self.options);
         let mut lines = Vec::with_capacity(rows.len());
         for of in rows {
-            let named = of.stack.after.filter(|_| !of.is_gone);
+            let named = of.stack_now();
             let row = with_frames.placed(self.row(of), &codes.after, named);
             let mark = failed.contains(of.key.as_str()).then_some(Standing::Exceeded.into());
             let is_explained = self.options.explain || self.options.pictures || of.delta() > 0;

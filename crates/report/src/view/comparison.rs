@@ -252,7 +252,7 @@ fn explanation(gate: &Gate, options: &RenderOptions) -> Option<Explanation> {
         (None, Some(Figure::Peak)) if !check.is_improvement() => grew_most(device, &after),
         (None, _) => None,
     }?;
-    let place = row.stack.after.and_then(|stack| user_place(&after, stack, options));
+    let place = row.stack_now().and_then(|stack| user_place(&after, stack, options));
     // The number of blocks alone could hide that their size changed by more.
     let manner = row.manner().map(|manner| with_mean(&manner, row));
     Some(Explanation { label: row.label.clone(), kind: row.change, delta: row.delta(), manner, place })
