@@ -15,5 +15,8 @@ pub(crate) fn exception(text: &str) -> Option<(&str, Option<&str>)> {
     let rank = ahead.rsplit('\n').next().filter(|rank| report.starts_with(rank)).unwrap_or_default();
     let lines = report.lines().filter_map(|line| line.strip_prefix(rank)).filter(|line| is_of_program(line));
     let mut lines = lines.skip_while(|line| line.starts_with(char::is_whitespace));
-    Some((lines.next()?, lines.last().map(str::trim)))
+    let named = lines.next()?;
+    // torchrun reports that one of its processes failed below what that reports itself.
+    let of_process = if named.starts_with("torch.distributed.elastic.") { exception(ahead) } else { None };
+    of_process.or_else(|| Some((named, lines.last().map(str::trim))))
 }

@@ -221,6 +221,14 @@ mod tests {
                 ": KeyError: 'x'",
             ),
             (format!("ERROR:root:{traceback}KeyError: 'x'\n"), ": KeyError: 'x'"),
+            // torchrun has one of its own.
+            (
+                format!(
+                    "{}\n{traceback}torch.distributed.elastic.x.ChildFailedError: \n====\n",
+                    ranked(&format!("{traceback}KeyError: 'x'"))
+                ),
+                ": KeyError: 'x'",
+            ),
             (own.to_owned(), ""),
         ] {
             assert_eq!(last_words(&text), expected, "{text}");
