@@ -84,14 +84,22 @@ impl Figure {
         phases.retain(|(delta, _)| *delta > 0);
         phases.sort_by_key(|&(delta, at)| (Reverse(delta), at));
         // Of a name, the check is about the one that is most beyond a limit. Under no limit is that one from which another grew by
-        // no less, from no more.
+        // no less, from no more; under one on reserved bytes, it may be the one whose reserved bytes grew most.
+        let mut reserving: FxHashMap<_, (i128, usize)> = FxHashMap::default();
+        for &(_, at) in &phases {
+            let PhaseRow { source, name, reserved, .. } = &device.phases[at];
+            let gained = reserved.gained().unwrap_or(0);
+            let most = reserving.entry((source, name)).or_insert((gained, at));
+            *most = if gained > most.0 { (gained, at) } else { *most };
+        }
         let mut lowest: FxHashMap<_, u64> = FxHashMap::default();
         phases.retain(|&(_, at)| {
             let PhaseRow { source, name, peak, .. } = &device.phases[at];
+            let (_, most_reserving) = reserving[&(source, name)];
             let lowest = lowest.entry((source, name)).or_insert(u64::MAX);
             let is_lower = peak.before.is_some_and(|before| before < *lowest);
             *lowest = peak.before.unwrap_or_default().min(*lowest);
-            is_lower
+            is_lower || at == most_reserving
         });
         phases.truncate(MOST_PHASES);
         let windows = Sides::BOTH.map(|&side| {
