@@ -59,7 +59,7 @@ fn recording(allocations: &[(Frames, u64, bool)]) -> Vec<u8> {
     file(vec![segment(A, &[(400 * MIB, false)])], events(allocations, A))
 }
 
-/// Its events. What is recomputed lies at an address beyond the others.
+/// Its events. Recomputed blocks have addresses above the others.
 fn events(allocations: &[(Frames, u64, bool)], recomputed: u64) -> Vec<Value> {
     let mut events = vec![event("segment_alloc", A, 400 * MIB)];
     let mut frees = Vec::new();

@@ -561,7 +561,7 @@ forward (tower/modeling.py:30) aten::add (1) 0 -> 8
 forward (tower/modeling.py:30) aten::add (2) 4 -> 20
 forward (tower/modeling.py:31) aten::gelu (2) 20 -> 4
 "#]]);
-    // What is freed on both sides is another line.
+    // The line that frees its block does so on both sides.
     let temporary = [by_torch(GELU, "gelu", 33, 2)];
     let other_line = beside_lines(&temporary, by_torch(ADD, "batch_norm", 60, 16));
     assert_reads!(rows_of_recordings(&beside_lines(&temporary, activated(16)), &other_line) => str![[r#"

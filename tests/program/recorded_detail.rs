@@ -34,7 +34,7 @@ fn run(place: &Path, arguments: &[&str], command: &[&str]) -> Output {
     program.args(arguments).arg("--").args(command).output().unwrap()
 }
 
-/// `ptmem simulate` tells the program by this variable what to record.
+/// `ptmem simulate` passes on what to record in an environment variable of the program.
 #[test]
 fn only_what_a_limit_or_a_grouping_needs_is_recorded() {
     let place = repository();

@@ -169,8 +169,8 @@ pub struct Row {
     pub supposed: Sides<BTreeMap<String, u64>>,
     /// The stack of the group that changed most, on both sides.
     pub stack: Sides<Option<StackId>>,
-    /// The stacks whose frames explain it: those of `stack`, if they are known to be the same call; one alone otherwise. If the
-    /// row moved, a pair of its stacks shows how.
+    /// The stacks whose frames explain it: those of `stack` if both are known to be the same call, otherwise one side of it. If
+    /// the row moved, a pair of its stacks shows how.
     pub explained_by: Sides<Option<StackId>>,
     /// Whether its blocks correspond one to one, by line, operator and number, and all changed their size by one ratio.
     pub is_resized: bool,

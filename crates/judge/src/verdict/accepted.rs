@@ -82,7 +82,7 @@ pub(super) type StackCovers = HashMap<CoverKey, StackCover>;
 /// How agreements cover the growth of the stacks of a device beyond limits of one kind and level.
 #[derive(Debug, Default)]
 pub(super) struct StackCover {
-    /// What is left of the agreements.
+    /// The agreements, with the bytes that cover nothing so far.
     rest: Cover,
     /// The bytes of each agreement that cover the growth of a stack, by its key.
     by_stack: HashMap<String, Vec<u64>>,

@@ -3,7 +3,7 @@
 use ptmem_base::text::count;
 use ptmem_base::units::Delta;
 use ptmem_compare::diff::cause::{Cause, Figure, Grown};
-use ptmem_compare::diff::{Change, DeviceDiff, Diff, PhaseRow};
+use ptmem_compare::diff::{Change, DeviceDiff, Diff};
 use ptmem_compare::patch::Edit;
 use ptmem_trace::profile::{Metric, Point};
 use ptmem_trace::trace::Measure;
@@ -152,12 +152,12 @@ fn figure(check: &Check, device: &DeviceDiff) -> Option<Figure> {
 
 /// The phase that a check is about, as an index into [`DeviceDiff::phases`].
 fn phase(check: &Check, device: &DeviceDiff) -> Option<usize> {
-    let is_it = |row: &PhaseRow| check.key() == Some(&*row.key()) && check.label() == Some(&*row.title());
-    device.phases.iter().position(is_it)
+    let mut rows = device.phases.iter();
+    rows.position(|row| check.key() == Some(&*row.key()) && check.label() == Some(&*row.title()))
 }
 
-/// The figure of what is allocated that the counter of a check follows, where that has most of its growth: the peak, but for a
-/// phase, which another edit can raise, the peak inside of it.
+/// The figure of allocated bytes whose growth explains most of that of a check: the peak, or the peak inside a phase, which another
+/// edit can raise.
 fn followed(check: &Check, device: &DeviceDiff) -> Option<Figure> {
     let is_unused = matches!(check.kind(), LimitKind::Metric(metric) if metric.point() == Point::UnusedAtPeak);
     let (figure, of_figure) = match check.kind() {

@@ -78,7 +78,7 @@ impl JudgedFigures {
         Self { all: vec![limited], is_two_sided: limit.is_two_sided() }
     }
 
-    /// The same beyond accepted bytes too, and for changes of at least so many bytes.
+    /// The same with a limit that is higher by the accepted bytes, and that changes of fewer than `least` bytes keep.
     pub(super) fn beyond(&self, accepted: u128, least: u64) -> Self {
         let mut beyond = self.clone();
         let limited = &mut beyond.all[0];

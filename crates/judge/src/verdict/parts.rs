@@ -19,7 +19,7 @@ pub(super) struct LimitedParts<'a> {
 
 /// A stack, phase or other part.
 struct LimitedPart<'a> {
-    /// A check of it alone, with what is accepted of it.
+    /// Its own check, with the bytes that are accepted of it.
     check: Check,
     figures: JudgedFigures,
     /// Its row, where it is a stack.

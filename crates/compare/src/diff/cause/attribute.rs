@@ -278,7 +278,7 @@ struct GrownPart {
     parts: BTreeMap<WayToEdit, u64>,
 }
 
-/// Lets one edit of each function or class stand for all that stacks lead to by that: the one that most bytes do.
+/// Of several edits of one function or class, puts the growth that leads to any of them down to the one that most bytes lead to.
 fn join_functions(grown: &mut [Option<GrownPart>], edits: &[Edit]) {
     let mut bytes: BTreeMap<usize, u64> = BTreeMap::new();
     for (way, part) in grown.iter().flatten().flat_map(|grown| &grown.parts) {

@@ -121,7 +121,7 @@ impl PiecewiseSeries {
             for from in (0..to).rev() {
                 sums.put_before(self.values[from]);
                 let residual = sums.residual();
-                // A longer piece fits no better.
+                // The residual of a longer piece is at least as large.
                 if residual > best {
                     break;
                 }
