@@ -630,6 +630,30 @@ forward (tower/teacher.py:7) aten::gelu (1) 71 -> 1
     assert_reads!(rows_of(before, vec![of_layer(&[TEACHER], 1), copy]) => str![]);
 }
 
+/// A line moves from one function to another, which both sides have.
+#[test]
+fn a_line_may_move_between_functions_that_stay() {
+    let [encode, decode] = ["encode", "decode"].map(|name| (name, MODEL, 10));
+    let act = ("act", MODEL, 3);
+    // The line, or a call of it.
+    for inner in [&[][..], &[act]] {
+        let [before, after] = [encode, decode].map(|own| {
+            let mut blocks = beside_others(1, []);
+            blocks.iter_mut().for_each(|other| other.frames[0] = ADD);
+            blocks.push(of_layer(&[inner, &[own]].concat(), 128));
+            blocks
+        });
+        assert_reads!(rows_of(before, after) => str![]);
+    }
+    // The function that it left still has such a call.
+    let [before, after] =
+        [encode, decode].map(|own| beside_others(1, [of_layer(&[act, encode], 2), of_layer(&[act, own], 128)]));
+    assert_reads!(rows_of(before, after) => str![[r#"
+act (tower/modeling.py:3) aten::gelu from decode (tower/modeling.py:10) (1) 0 -> 128
+act (tower/modeling.py:3) aten::gelu from encode (tower/modeling.py:10) (1) 130 -> 2
+"#]]);
+}
+
 #[test]
 fn what_other_functions_hold_was_not_extracted() {
     // Both sides have both callers.

@@ -7,7 +7,8 @@ use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
 use ptmem_trace::stack::{SnapshotCode, Token};
 
-use super::moved::{MOST_ALIKE, SAME_STACK};
+use super::likeness::SAME_STACK;
+use super::moved::MOST_ALIKE;
 use super::unpaired::{SideFunctions, UnpairedStack};
 
 /// Equally many blocks are taken for the same ones if they are at most this many times as large. Needed for functions that were extracted

@@ -9,6 +9,7 @@ mod differences;
 mod exchanged;
 mod extracted;
 mod inputs;
+mod likeness;
 mod moved;
 mod options;
 mod phases;

@@ -7,23 +7,16 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use ptmem_base::difference::difference;
 use ptmem_base::sides::{Side, Sides};
-use ptmem_base::units::approximate;
-use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{DeviceProfile, ExactStack, GroupMember, StackTotal};
 use ptmem_trace::stack::{GroupBy, Grouper, Paired, SnapshotCode, Token};
-use similar::DiffOp;
 
 use super::converted::converted;
 use super::exchanged::{OperatorStacks, exchanged};
 use super::extracted::{ExtractedStacks, extracted};
+use super::likeness::Likeness;
 use super::stacks::matched;
 use super::unpaired::{Alike, SameCode, SideFunctions, UnpairedStack, summed, without, without_partner};
-
-/// The part of their functions that two stacks share which are the same one at another place. Needed for
-/// benches/regressions/mask_product.py.
-pub(super) const SAME_STACK: f64 = 0.5;
 
 /// The most stacks of one kind that are compared with each other: the time grows with their square.
 pub(super) const MOST_ALIKE: usize = 64;
@@ -329,63 +322,4 @@ impl<'t> Rows<'t> {
 /// The stacks that moved.
 fn taken(moves: &[StackMove]) -> HashSet<(usize, ExactStack)> {
     moves.iter().flat_map(|moved| moved.stacks.each()).flat_map(|(_, stacks)| stacks).map(UnpairedStack::id).collect()
-}
-
-/// What a function is known by on both sides.
-#[derive(PartialEq, Eq, Hash)]
-enum KnownFunction {
-    /// Both sides have it.
-    OfBoth(Token),
-    /// Its name: a change may have moved it from another class or file. Which lambda or comprehension one is, is not known.
-    Named(u64),
-}
-
-/// The evidence that two stacks are the same one at another place.
-struct Likeness<'c> {
-    operator: Option<&'c str>,
-    functions: Vec<KnownFunction>,
-    /// Whether the other side lacks its innermost function.
-    is_of_one_side: bool,
-}
-
-impl<'c> Likeness<'c> {
-    fn new(codes: Sides<&'c SnapshotCode<'_>>, side: Side, stack: StackId, functions: &Sides<SideFunctions>) -> Self {
-        let own = functions.of(side).of(stack).iter();
-        let others = functions.of(side.other());
-        let functions = own.clone().map(|function| match function {
-            kept if others.has(kept) && !kept.is_unnamed() => KnownFunction::OfBoth(*kept),
-            other => KnownFunction::Named(other.plain_name()),
-        });
-        Self {
-            operator: codes.of(side).allocating_operator(stack),
-            functions: functions.collect(),
-            is_of_one_side: own.take(1).any(|innermost| !others.has(innermost)),
-        }
-    }
-
-    /// Whether the same operator allocates, and the part of the functions that is the same; `None` if they are not the same
-    /// stack. Code that moved to a new function can keep a copy of what it kept before. Where both sides have both functions,
-    /// one of them keeps less and the other one more.
-    fn score(&self, new: &Self) -> Option<(bool, f64)> {
-        let same_operator = self.operator == new.operator;
-        let may_be_same = same_operator || self.is_of_one_side || new.is_of_one_side;
-        let mut same = 0;
-        for op in difference(Sides { before: &*self.functions, after: &*new.functions }) {
-            let [old_part, new_part] = [&self.functions[op.old_range()], &new.functions[op.new_range()]];
-            if let DiffOp::Equal { len, .. } = op {
-                same += len;
-            } else if [old_part, new_part].iter().all(|part| part.iter().any(KnownFunction::is_of_both)) {
-                return None;
-            }
-        }
-        let all = self.functions.len() + new.functions.len();
-        let part = 2.0 * approximate(same as u64) / approximate(all.max(1) as u64);
-        (may_be_same && part >= SAME_STACK).then_some((same_operator, part))
-    }
-}
-
-impl KnownFunction {
-    fn is_of_both(&self) -> bool {
-        matches!(self, Self::OfBoth(_))
-    }
 }

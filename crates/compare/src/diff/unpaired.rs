@@ -1,11 +1,13 @@
 //! Stacks of a row that its other side lacks.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{Hash, Hasher};
 
 use ptmem_base::sides::Sides;
 use ptmem_snapshot::snapshot::{FrameId, StackId};
 use ptmem_trace::profile::{ExactStack, GroupMember, StackTotal};
 use ptmem_trace::stack::{SnapshotCode, Token};
+use rustc_hash::FxHasher;
 
 /// A stack that has no equal in its row.
 #[derive(Clone, Copy)]
@@ -36,18 +38,31 @@ impl UnpairedStack {
 pub(super) struct SideFunctions {
     /// Those of all stacks.
     all: HashSet<Token>,
+    /// The calls that lead to an allocation, each as the digest of what allocates and of all functions up to the caller.
+    calls: HashSet<u64>,
     /// Those of each stack that has no partner.
     of_stack: HashMap<StackId, Vec<Token>>,
 }
 
 impl SideFunctions {
     pub(super) fn new(all: &[StackTotal], left: &[UnpairedStack], code: &SnapshotCode<'_>) -> Self {
-        let members = all.iter().flat_map(|total| &*total.members);
         let left = left.iter().map(|stack| stack.member.stack);
-        Self {
-            all: members.flat_map(|member| code.tokens(member.stack)).collect(),
+        let mut functions = Self {
+            all: HashSet::new(),
+            calls: HashSet::new(),
             of_stack: left.map(|stack| (stack, code.tokens(stack))).collect(),
+        };
+        for member in all.iter().flat_map(|total| &*total.members) {
+            let tokens = code.tokens(member.stack);
+            functions.calls.extend(calls(code, member.stack, &tokens));
+            functions.all.extend(tokens);
         }
+        functions
+    }
+
+    /// Whether any stack has a call.
+    pub(super) fn has_call(&self, call: u64) -> bool {
+        self.calls.contains(&call)
     }
 
     /// Whether any stack runs a function.
@@ -59,6 +74,18 @@ impl SideFunctions {
     pub(super) fn of(&self, stack: StackId) -> &[Token] {
         self.of_stack.get(&stack).map(Vec::as_slice).unwrap_or_default()
     }
+}
+
+/// The calls of a stack by which it allocates: one for each of its functions, innermost first.
+pub(super) fn calls(code: &SnapshotCode<'_>, stack: StackId, functions: &[Token]) -> Vec<u64> {
+    let mut hasher = FxHasher::default();
+    (code.allocating_operator(stack), code.is_backward(stack)).hash(&mut hasher);
+    let mut calls = Vec::with_capacity(functions.len());
+    for function in functions {
+        function.hash(&mut hasher);
+        calls.push(hasher.finish());
+    }
+    calls
 }
 
 /// The stacks of a row that its other side lacks. Those that have an equal there stay, and then as many as the other side has,

@@ -1,0 +1,94 @@
+//! Whether two stacks of both sides are the same one at another place of the code.
+
+use ptmem_base::difference::difference;
+use ptmem_base::sides::{Side, Sides};
+use ptmem_base::units::approximate;
+use ptmem_snapshot::snapshot::StackId;
+use ptmem_trace::stack::{SnapshotCode, Token};
+use similar::{DiffOp, DiffTag};
+
+use super::unpaired::{SideFunctions, calls};
+
+/// The part of their functions that two stacks share which are the same one at another place. Needed for
+/// benches/regressions/mask_product.py.
+pub(super) const SAME_STACK: f64 = 0.5;
+
+/// What a function is known by on both sides.
+#[derive(PartialEq, Eq, Hash)]
+enum KnownFunction {
+    /// Both sides have it.
+    OfBoth(Token),
+    /// Its name: a change may have moved it from another class or file. Which lambda or comprehension one is, is not known.
+    Named(u64),
+}
+
+/// The evidence that two stacks are the same one at another place.
+pub(super) struct Likeness<'c> {
+    operator: Option<&'c str>,
+    functions: Vec<KnownFunction>,
+    /// Whether the other side lacks the call of each by which it allocates.
+    is_call_of_one_side: Vec<bool>,
+    /// Whether the other side lacks its innermost function.
+    is_of_one_side: bool,
+}
+
+impl<'c> Likeness<'c> {
+    pub(super) fn new(
+        codes: Sides<&'c SnapshotCode<'_>>,
+        side: Side,
+        stack: StackId,
+        functions: &Sides<SideFunctions>,
+    ) -> Self {
+        let tokens = functions.of(side).of(stack);
+        let own = tokens.iter();
+        let others = functions.of(side.other());
+        let code = codes.of(side);
+        let functions = own.clone().map(|function| match function {
+            kept if others.has(kept) && !kept.is_unnamed() => KnownFunction::OfBoth(*kept),
+            other => KnownFunction::Named(other.plain_name()),
+        });
+        Self {
+            operator: code.allocating_operator(stack),
+            functions: functions.collect(),
+            is_call_of_one_side: calls(code, stack, tokens).into_iter().map(|call| !others.has_call(call)).collect(),
+            is_of_one_side: own.take(1).any(|innermost| !others.has(innermost)),
+        }
+    }
+
+    /// Whether the same operator allocates, and the part of the functions that is the same; `None` if they are not the same
+    /// stack. Code that moved to a new function can keep a copy of what it kept before. Where both sides have both functions,
+    /// one of them keeps less and the other one more, unless only one side allocates so in each of them: then a line moved.
+    pub(super) fn score(&self, new: &Self) -> Option<(bool, f64)> {
+        let same_operator = self.operator == new.operator;
+        let may_be_same = same_operator || self.is_of_one_side || new.is_of_one_side;
+        let operations = difference(Sides { before: &*self.functions, after: &*new.functions });
+        let (equal, changed): (Vec<DiffOp>, Vec<DiffOp>) =
+            operations.into_iter().partition(|op| op.tag() == DiffTag::Equal);
+        let same: usize = equal.iter().map(|op| op.old_range().len()).sum();
+        let is_one_call = changed.len() == 1 && changed.iter().all(|op| self.moves_a_call(new, op));
+        if !is_one_call && changed.iter().any(|op| self.exchanges_known(new, op)) {
+            return None;
+        }
+        let all = self.functions.len() + new.functions.len();
+        let part = 2.0 * approximate(same as u64) / approximate(all.max(1) as u64);
+        (may_be_same && part >= SAME_STACK).then_some((same_operator, part))
+    }
+
+    /// Whether an operation puts functions that both sides have in place of others.
+    fn exchanges_known(&self, new: &Self, op: &DiffOp) -> bool {
+        let parts = [&self.functions[op.old_range()], &new.functions[op.new_range()]];
+        parts.into_iter().all(|part| part.iter().any(KnownFunction::is_of_both))
+    }
+
+    /// Whether an operation puts one function in place of another, and only one side allocates in each of them so.
+    fn moves_a_call(&self, new: &Self, op: &DiffOp) -> bool {
+        let parts = [&self.is_call_of_one_side[op.old_range()], &new.is_call_of_one_side[op.new_range()]];
+        parts.iter().all(|part| **part == [true])
+    }
+}
+
+impl KnownFunction {
+    fn is_of_both(&self) -> bool {
+        matches!(self, Self::OfBoth(_))
+    }
+}
