@@ -8,15 +8,39 @@ pub(crate) fn is_of_program(line: &str) -> bool {
 /// How Python begins to report an exception; the first line behind it that is not indented names the exception.
 const TRACEBACK: &str = "Traceback (most recent call last):\n";
 
-/// The last exception that a program reports, without the rest of its message, and the last line below it if there are others.
+/// The name by which torchrun reports that one of its processes failed, below what that reports itself.
+const PROCESS_FAILED: &str = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError";
+
+/// How torchrun begins to describe the process that failed first.
+const ROOT_CAUSE: &str = "\nRoot Cause ";
+
+/// The last exception that a program reports, without the rest of its message, and the last line below it if there are others. Of
+/// several processes, that of the one which failed first.
 pub(crate) fn exception(text: &str) -> Option<(&str, Option<&str>)> {
     let (ahead, report) = text.rsplit_once(TRACEBACK)?;
+    let last = reported(ahead, report)?;
+    let of_process = if last.0.starts_with(PROCESS_FAILED) { of_process(ahead, report) } else { None };
+    of_process.or(Some(last))
+}
+
+/// The same of one report, given what the program printed ahead of it.
+fn reported<'t>(ahead: &'t str, report: &'t str) -> Option<(&'t str, Option<&'t str>)> {
     // Below torch.distributed, each line begins with its rank, and other processes may write between them.
     let rank = ahead.rsplit('\n').next().filter(|rank| report.starts_with(rank)).unwrap_or_default();
     let lines = report.lines().filter_map(|line| line.strip_prefix(rank)).filter(|line| is_of_program(line));
     let mut lines = lines.skip_while(|line| line.starts_with(char::is_whitespace));
-    let named = lines.next()?;
-    // torchrun reports that one of its processes failed below what that reports itself.
-    let of_process = if named.starts_with("torch.distributed.elastic.") { exception(ahead) } else { None };
-    of_process.or_else(|| Some((named, lines.last().map(str::trim))))
+    Some((lines.next()?, lines.last().map(str::trim)))
+}
+
+/// Why the process failed that torchrun reports as the first one: the signal that ended it, otherwise its own exception.
+fn of_process<'t>(ahead: &'t str, report: &'t str) -> Option<(&'t str, Option<&'t str>)> {
+    let (_, first) = report.rsplit_once(ROOT_CAUSE)?;
+    let facts = first.lines().filter_map(|line| line.split_once(": ")).map(|(name, fact)| (name.trim(), fact));
+    if let Some((_, signal)) = facts.clone().find(|(name, fact)| *name == "traceback" && fact.starts_with("Signal ")) {
+        return Some((signal, None));
+    }
+    let rank = facts.clone().find(|(name, _)| *name == "rank").and_then(|(_, rank)| rank.split(' ').next());
+    let own = format!("[rank{}]: ", rank.unwrap_or_default());
+    let Some(at) = ahead.rfind(&format!("{own}{TRACEBACK}")).map(|at| at + own.len()) else { return exception(ahead) };
+    reported(&ahead[..at], &ahead[at + TRACEBACK.len()..])
 }

@@ -198,13 +198,17 @@ mod tests {
         assert_eq!(missing_module("KeyError: 'x'\n"), "");
     }
 
-    fn ranked(text: &str) -> String {
-        text.lines().map(|line| format!("[rank1]: {line}")).collect::<Vec<_>>().join("\n")
+    fn ranked(rank: u32, text: &str) -> String {
+        text.lines().map(|line| format!("[rank{rank}]: {line}\n")).collect()
     }
 
     #[test]
     fn the_last_words_name_the_exception() {
         let traceback = "Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    f()\n";
+        let [first, second] = [(1, "KeyError: 'x'"), (0, "OSError: peer")]
+            .map(|(rank, exception)| ranked(rank, &format!("{traceback}{exception}")));
+        let torchrun = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n====\nFailures:\n[1]:\n  \
+                        rank: 0 (local_rank: 0)\nRoot Cause (first observed failure):\n[0]:\n";
         let own = "ptmem simulate: recorded x.pkl\nptmem simulate: ran on 1 simulated GPU\n";
         for (text, expected) in [
             ("loading\nno data\n".to_owned(), ": loading / no data"),
@@ -213,21 +217,24 @@ mod tests {
             (format!("{traceback}exc.RuntimeError: f\n  Hint: g\n\nSet X=1\n{own}"), ": exc.RuntimeError: f / Set X=1"),
             (format!("{traceback}KeyError: 'x'\n\nDuring it\n\n{traceback}OSError: y\n"), ": OSError: y"),
             // Once torch.distributed is initialised, it begins each line with the rank.
-            (
-                format!(
-                    "{}\n[rank1]:[W1130 12:00:00.1 c.cpp:1] Warning: w\n",
-                    ranked(&format!("{traceback}KeyError: 'x'"))
-                ),
-                ": KeyError: 'x'",
-            ),
+            (format!("{first}[rank1]:[W1130 12:00:00.1 c.cpp:1] Warning: w\n"), ": KeyError: 'x'"),
             (format!("ERROR:root:{traceback}KeyError: 'x'\n"), ": KeyError: 'x'"),
             // torchrun has one of its own.
+            (format!("{first}{second}{traceback}{torchrun}  rank      : 1 (local_rank: 1)\n"), ": KeyError: 'x'"),
+            (format!("{first}{second}{traceback}{torchrun}  rank      : 7 (local_rank: 1)\n"), ": OSError: peer"),
+            (
+                format!("{traceback}KeyError: 'x'\n{traceback}{torchrun}  rank      : 0 (local_rank: 0)\n"),
+                ": KeyError: 'x'",
+            ),
             (
                 format!(
-                    "{}\n{traceback}torch.distributed.elastic.x.ChildFailedError: \n====\n",
-                    ranked(&format!("{traceback}KeyError: 'x'"))
+                    "{first}{traceback}{torchrun}  rank: 1 (local_rank: 1)\n  traceback : Signal 9 (SIGKILL) received by PID 7\n"
                 ),
-                ": KeyError: 'x'",
+                ": Signal 9 (SIGKILL) received by PID 7",
+            ),
+            (
+                format!("{first}{traceback}torch.distributed.elastic.x.ConnectionError: y\n"),
+                ": torch.distributed.elastic.x.ConnectionError: y",
             ),
             (own.to_owned(), ""),
         ] {
