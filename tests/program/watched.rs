@@ -99,7 +99,7 @@ fn memory_goes_by_module_purpose_and_shape() {
 }
 
 #[test]
-fn modules_of_one_side_alone_are_not_compared() {
+fn modules_that_a_side_lacks_are_not_compared() {
     let folder = recorded();
     let plain = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/before.pkl");
     let plain = plain.to_str().unwrap();
@@ -110,6 +110,8 @@ fn modules_of_one_side_alone_are_not_compared() {
         let report = text(&output.stdout);
         assert!(report.contains(&format!("stack: the {lacks} has no modules: record with")), "{report}");
     }
+    let limit = ["diff", plain, plain, "--group-by", "module", "--max-growth", "stack=50%"];
+    assert_reads!(judged(verdict_of(folder.path(), &limit)) => str!["3: INCONCLUSIVE stack: neither side has any modules: record with 'ptmem simulate --modules' or ptmem_gate.record(modules=True)"]);
 }
 
 #[test]

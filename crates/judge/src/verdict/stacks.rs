@@ -3,7 +3,6 @@
 use std::iter;
 
 use ptmem_base::pattern::Selector;
-use ptmem_base::sides::Side;
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{Diff, Row, RowKind};
 use ptmem_trace::profile::{Bucket, SupposedSizes};
@@ -200,9 +199,15 @@ impl Judge {
         }
         let by = gated.diff.profiles.after.options.group_by;
         let known = gated.diff.profiles.map(|profile| profile.is_recorded_for(by));
-        if let Some(how) = how_to_record(by).filter(|_| known.before != known.after) {
-            let side = if known.before { Side::After } else { Side::Before };
-            return self.cannot_tell(gated.check(), format!("the {side} has no {}: {how}", by.plural()));
+        let lacking = match (known.before, known.after) {
+            (true, true) => None,
+            (true, false) => Some("the after has"),
+            (false, true) => Some("the before has"),
+            (false, false) => Some("neither side has"),
+        };
+        if let Some((side, how)) = lacking.zip(how_to_record(by)) {
+            let number = if known.before == known.after { "any" } else { "no" };
+            return self.cannot_tell(gated.check(), format!("{side} {number} {}: {how}", by.plural()));
         }
         let checked = self.checks.len();
         let ExceedingRows { mut checks, unchecked: found } = gated.exceeding();
