@@ -13,6 +13,8 @@ use super::git::{BEFORE, Checkout, MIB};
 
 /// The line that the change edits, in its function.
 const EDITED: &[&str] = &["/ci/m.py:forward:4", "/ci/train.py:step:7"];
+/// A line below it in that function, which the change leaves alone.
+const BELOW: &[&str] = &["/ci/m.py:forward:11", "/ci/train.py:step:7"];
 const LOSS: &[&str] = &["/ci/train.py:loss:30", "/ci/train.py:step:9"];
 const MODULE: &[&str] = &[
     "/ci/m.py:forward:4",
@@ -22,12 +24,13 @@ const MODULE: &[&str] = &[
 const BACKWARD: &[&str] = &["??:torch::autograd::generated::AddmmBackward0::apply:0"];
 
 /// What a program does: `+` allocates, `-` frees, and a name in brackets begins and ends a phase. `x`, `m`, `y` and `z` come from
-/// the edited line, the same within a module, the loss and the backward pass; `X` is half as large as `x`, `W` four times.
+/// the edited line, the same within a module, the loss and the backward pass, `k` from a line below; `X` is half as large as `x`, `W` four times.
 fn program(story: &str) -> Vec<u8> {
     let mut program = Program::default();
     for word in story.split(' ') {
         let (action, name) = word.split_at(1);
         let frames = match &name[..1] {
+            "k" => BELOW,
             "m" => MODULE,
             "y" => LOSS,
             "z" => BACKWARD,
@@ -367,6 +370,15 @@ fn of_two_edits_the_one_that_puts_something_somewhere_keeps_it() {
         BEFORE.replace("\n\n    y", "\n    seen = {}\n    y").replace("    return", "    seen[0] = h\n    return");
     checkout.write("m.py", keeping);
     assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap() => str!["All of the growth at the peak is in blocks that the before frees sooner, mostly next to allocations of forward, where this change adds `seen[0] = h` (m.py:12; inferred). Largest: forward (m.py:4) (freed before, now kept longer). The change has other edits that can matter: m.py:5 (added `seen = {}`)."]);
+}
+
+/// The row of both lines has more blocks.
+#[test]
+fn a_line_that_allocates_no_more_is_kept_by_an_edit_below_it() {
+    let checkout = edited("+x1 +k1 -k1 +k2 -k2 +y1 +y2 +y3", "+x1 +x2 +k1 +k2 +y1 +y2 +y3");
+    let keeping = BEFORE.replace("layer(x)", "wider(x)").replace("    return", "    seen[0] = z\n    return");
+    checkout.write("m.py", keeping);
+    assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap() => str!["66 % of the growth at the peak (2.00 MiB of 3.00 MiB) passes through forward, where this change adds `seen[0] = z` (m.py:12), and makes 1 other edit there. Largest: forward (m.py:11) (more allocations). The change has other edits that can matter: 33 %: m.py:4 (now `h = wider(x)`)."]);
 }
 
 /// The lead where a change edits a function, and adds a statement to the one that calls it: each block that is kept was freed
