@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::history::{A, event, file, segment};
+use crate::support::history::{A, B, event, file, segment};
 use crate::support::pickle::{self, Value as Pickled};
 use crate::support::program::Program;
 use crate::support::tool::{explanation, judged, ptmem, text, verdict};
@@ -200,6 +200,37 @@ fn an_agreement_to_an_edit_is_none_to_phases_that_other_code_raised() {
     reserved.write("ptmem.toml", accepted);
     let limit = "phase-reserved:e=0";
     assert_reads!(judged(verdict(&reserved.ptmem(&["--git", "main", "--max-growth", limit]))) => str!["1: FAIL reserved in phase e grew 2.00 MiB (+0.05 %), allowed 0 B"]);
+}
+
+/// A phase that allocates more MiB of the edited line each time, beside a segment of this size.
+fn reserving(times: [(u64, u64); 2]) -> Vec<u8> {
+    let mut program = Program::default();
+    for (time, (mib, reserved)) in times.into_iter().enumerate() {
+        let names: Vec<String> = (0..mib).map(|at| format!("{time}.{at}")).collect();
+        let now = program.tick();
+        program.events.push(event("segment_alloc", B, reserved * MIB).with("time_us", now));
+        program.mark("START", "e");
+        names.iter().for_each(|name| program.alloc_under(name, EDITED, MIB));
+        names.iter().for_each(|name| program.free(name));
+        program.mark("END", "e");
+        let now = program.tick();
+        program.events.push(event("segment_free", B, reserved * MIB).with("time_us", now));
+    }
+    program.snapshot()
+}
+
+/// The second time gained more reserved bytes, from more, and more allocated ones, from fewer.
+#[test]
+fn a_limit_in_percent_on_reserved_bytes_is_about_an_occurrence_with_a_cause() {
+    let checkout = edited("+x1", "+x1");
+    fs::write(checkout.path().join("before.pkl"), reserving([(2, 2), (1, 4000)])).unwrap();
+    fs::write(checkout.path().join("after.pkl"), reserving([(5, 5), (5, 4004)])).unwrap();
+    checkout.write(
+        "ptmem.toml",
+        "[[accept]]\nthrough = 'h = wider(x)'\nbytes = '9MiB'\nreason = 'r'\nexpires = 2999-12-31\n",
+    );
+    let output = checkout.ptmem(&["--git", "main", "--max-growth", "phase-reserved:e=0.06%"]);
+    assert_reads!(judged(verdict(&output)) => str!["0: PASS reserved in phase e #0 grew 3.00 MiB (+0.07 %), allowed 0.06 % (554.19 KiB accepted until 2999-12-31: r), but peak grew 3.00 MiB (+150.0 %)"]);
 }
 
 #[test]
