@@ -532,7 +532,7 @@ fn beside_lines(earlier: &[Block], block: Block) -> Value {
 /// With `inplace=True`, the result of an activation is the memory of what it is computed from.
 #[test]
 fn results_in_place_are_the_same_memory() {
-    let plain = beside_torch(&[normalized(16)], vec![activated(16), activated(8)]);
+    let plain = beside_torch(&[normalized(16), normalized(8)], vec![activated(16), activated(8)]);
     let in_place = beside_torch(&[], vec![normalized(16), normalized(8)]);
     assert_reads!(rows_of_recordings(&plain, &in_place) => str![]);
     assert_reads!(rows_of_recordings(&in_place, &plain) => str![]);
@@ -567,6 +567,16 @@ forward (tower/modeling.py:31) aten::gelu (2) 20 -> 4
     assert_reads!(rows_of_recordings(&beside_lines(&temporary, activated(16)), &other_line) => str![[r#"
 forward (tower/modeling.py:60) aten::add (2) 4 -> 20
 forward (tower/modeling.py:31) aten::gelu (2) 20 -> 4
+"#]]);
+    // What one side frees is smaller.
+    let smaller = beside_lines(&[by_torch(ADD, "batch_norm", 33, 2)], activated(16));
+    assert_reads!(rows_of_recordings(&smaller, &in_place_beside) => str![[r#"
+forward (tower/modeling.py:30) aten::add (2) 4 -> 20
+forward (tower/modeling.py:31) aten::gelu (2) 20 -> 4
+"#]]);
+    assert_reads!(rows_of_recordings(&in_place_beside, &smaller) => str![[r#"
+forward (tower/modeling.py:31) aten::gelu (2) 4 -> 20
+forward (tower/modeling.py:33) aten::add (2) 20 -> 4
 "#]]);
     // Neither side runs both.
     let alone = beside_torch(&[], vec![activated(16), activated(8)]);
