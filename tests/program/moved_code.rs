@@ -217,6 +217,31 @@ fn a_line_beside_others_that_kept_their_order_did_not_move() {
     }
 }
 
+/// What calls the function has another name.
+#[test]
+fn a_line_that_went_is_in_the_tree_where_its_function_is_now() {
+    let of = |caller, operator, line, mib: u64| Block {
+        size: mib * MIB,
+        frames: vec![operator, ("forward", MODEL, line), (caller, "/repo/train.py", 5), TRAIN],
+    };
+    let inner = vec![of("step", GELU, 12, 64), of("step", MUL, 14, 33)];
+    let (before, after) = Parts { stay: SAME, inner, moved: vec![of("fit", MUL, 13, 33)] }.recordings();
+    let folder = tempfile::tempdir().unwrap();
+    diff(folder.path(), &before, &after);
+    let options = ["diff", "before.pkl", "after.pkl", "--tree", "--min-delta", "0"];
+    let report = text(&ptmem(folder.path(), &options).stdout);
+    let tree = report.split_once("call tree").and_then(|(_, tree)| tree.split_once("\n\n")).unwrap().0;
+    assert_reads!(tree => str![[r#"
+ at the peak (-64.00 MiB)
+      change      before      after  frame
+  -64.00 MiB  111.00 MiB  47.00 MiB  <module> (train.py:8)
+  -64.00 MiB   97.00 MiB  33.00 MiB    fit (train.py:5) > forward (tower/modeling.py)
+  -64.00 MiB   64.00 MiB        0 B      aten::gelu
+         0 B   33.00 MiB  33.00 MiB      [1 other]
+         0 B   14.00 MiB  14.00 MiB    [2 others]
+"#]]);
+}
+
 /// A line that went to a function in a file of its own.
 #[test]
 fn what_moved_is_followed_by_line_and_function_too() {
