@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::history::{A, event, file, segment};
+use crate::support::history::{A, B, event, file, segment};
 use crate::support::pickle::{self, Value as Pickled};
 use crate::support::program::Program;
 use crate::support::tool::{explanation, judged, ptmem, text, verdict};
@@ -13,6 +13,8 @@ use super::git::{BEFORE, Checkout, MIB};
 
 /// The line that the change edits, in its function.
 const EDITED: &[&str] = &["/ci/m.py:forward:4", "/ci/train.py:step:7"];
+/// A line below it in that function, which the change leaves alone.
+const BELOW: &[&str] = &["/ci/m.py:forward:11", "/ci/train.py:step:7"];
 const LOSS: &[&str] = &["/ci/train.py:loss:30", "/ci/train.py:step:9"];
 const MODULE: &[&str] = &[
     "/ci/m.py:forward:4",
@@ -22,12 +24,13 @@ const MODULE: &[&str] = &[
 const BACKWARD: &[&str] = &["??:torch::autograd::generated::AddmmBackward0::apply:0"];
 
 /// What a program does: `+` allocates, `-` frees, and a name in brackets begins and ends a phase. `x`, `m`, `y` and `z` come from
-/// the edited line, the same within a module, the loss and the backward pass; `X` is half as large as `x`, `W` four times.
+/// the edited line, the same within a module, the loss and the backward pass, `k` from a line below; `X` is half as large as `x`, `W` four times.
 fn program(story: &str) -> Vec<u8> {
     let mut program = Program::default();
     for word in story.split(' ') {
         let (action, name) = word.split_at(1);
         let frames = match &name[..1] {
+            "k" => BELOW,
             "m" => MODULE,
             "y" => LOSS,
             "z" => BACKWARD,
@@ -199,6 +202,37 @@ fn an_agreement_to_an_edit_is_none_to_phases_that_other_code_raised() {
     assert_reads!(judged(verdict(&reserved.ptmem(&["--git", "main", "--max-growth", limit]))) => str!["1: FAIL reserved in phase e grew 2.00 MiB (+0.05 %), allowed 0 B"]);
 }
 
+/// A phase that allocates more MiB of the edited line each time, beside a segment of this size.
+fn reserving(times: [(u64, u64); 2]) -> Vec<u8> {
+    let mut program = Program::default();
+    for (time, (mib, reserved)) in times.into_iter().enumerate() {
+        let names: Vec<String> = (0..mib).map(|at| format!("{time}.{at}")).collect();
+        let now = program.tick();
+        program.events.push(event("segment_alloc", B, reserved * MIB).with("time_us", now));
+        program.mark("START", "e");
+        names.iter().for_each(|name| program.alloc_under(name, EDITED, MIB));
+        names.iter().for_each(|name| program.free(name));
+        program.mark("END", "e");
+        let now = program.tick();
+        program.events.push(event("segment_free", B, reserved * MIB).with("time_us", now));
+    }
+    program.snapshot()
+}
+
+/// The second time gained more reserved bytes, from more, and more allocated ones, from fewer.
+#[test]
+fn a_limit_in_percent_on_reserved_bytes_is_about_an_occurrence_with_a_cause() {
+    let checkout = edited("+x1", "+x1");
+    fs::write(checkout.path().join("before.pkl"), reserving([(2, 2), (1, 4000)])).unwrap();
+    fs::write(checkout.path().join("after.pkl"), reserving([(5, 5), (5, 4004)])).unwrap();
+    checkout.write(
+        "ptmem.toml",
+        "[[accept]]\nthrough = 'h = wider(x)'\nbytes = '9MiB'\nreason = 'r'\nexpires = 2999-12-31\n",
+    );
+    let output = checkout.ptmem(&["--git", "main", "--max-growth", "phase-reserved:e=0.06%"]);
+    assert_reads!(judged(verdict(&output)) => str!["0: PASS reserved in phase e #0 grew 3.00 MiB (+0.07 %), allowed 0.06 % (554.19 KiB accepted until 2999-12-31: r), but peak grew 3.00 MiB (+150.0 %)"]);
+}
+
 #[test]
 fn a_pass_that_begins_elsewhere_in_the_same_events_is_not_said_to_have_grown() {
     let story = "[e +y9 -y9 ]e +x2 +x3 +x4 +x5 -x3 -x4 -x5 +m1 +y1 +z1 -y1 -m1 -x2 -z1";
@@ -367,6 +401,15 @@ fn of_two_edits_the_one_that_puts_something_somewhere_keeps_it() {
         BEFORE.replace("\n\n    y", "\n    seen = {}\n    y").replace("    return", "    seen[0] = h\n    return");
     checkout.write("m.py", keeping);
     assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap() => str!["All of the growth at the peak is in blocks that the before frees sooner, mostly next to allocations of forward, where this change adds `seen[0] = h` (m.py:12; inferred). Largest: forward (m.py:4) (freed before, now kept longer). The change has other edits that can matter: m.py:5 (added `seen = {}`)."]);
+}
+
+/// The row of both lines has more blocks.
+#[test]
+fn a_line_that_allocates_no_more_is_kept_by_an_edit_below_it() {
+    let checkout = edited("+x1 +k1 -k1 +k2 -k2 +y1 +y2 +y3", "+x1 +x2 +k1 +k2 +y1 +y2 +y3");
+    let keeping = BEFORE.replace("layer(x)", "wider(x)").replace("    return", "    seen[0] = z\n    return");
+    checkout.write("m.py", keeping);
+    assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap() => str!["66 % of the growth at the peak (2.00 MiB of 3.00 MiB) passes through forward, where this change adds `seen[0] = z` (m.py:12), and makes 1 other edit there. Largest: forward (m.py:11) (more allocations). The change has other edits that can matter: 33 %: m.py:4 (now `h = wider(x)`)."]);
 }
 
 /// The lead where a change edits a function, and adds a statement to the one that calls it: each block that is kept was freed

@@ -266,17 +266,21 @@ fn rows_say_that_they_lead_to_an_edit_and_the_headline_how_much() {
 #[test]
 fn of_several_edits_of_a_function_the_one_above_most_growth_is_named() {
     let checkout = Checkout::new("src/net/model.py");
-    checkout.write("src/net/model.py", BEFORE.replace("layer(x)", "wider(x)").replace("relu(y)", "gelu(y)"));
-    checkout.commit("two edits");
+    let wider = BEFORE.replace("layer(x)", "wider(x)");
+    let other = wider.replace("relu(y)", "gelu(y)");
+    // What is returned from below keeps nothing longer.
+    let returned = wider.replace("return z", "return z * 2");
     let calls: [&[&str]; 2] = [&["/ci/src/net/model.py:cat:6"], &["/ci/src/net/model.py:pool:12"]];
     let mut said = Vec::new();
-    for blocks in [[6, 4], [6, 7]] {
+    for (code, blocks) in [(&other, [6, 4]), (&other, [6, 7]), (&returned, [6, 4])] {
+        checkout.write("src/net/model.py", code);
         checkout.record(&calls.map(|call| (call, 4)), &[(calls[0], blocks[0]), (calls[1], blocks[1])]);
         said.push(explanation(&text(&checkout.ptmem(&["--git", "main", "--max-growth", "5%"]).stdout)));
     }
     assert_reads!(said.join("\n") => str![[r#"
 All of the growth at the peak passes through forward, where this change writes `h = wider(x)` (src/net/model.py:4), and makes 1 other edit there. Largest: cat (src/net/model.py:6) (more allocations). The change has other edits that can matter: src/net/model.py:11 (now `z = torch.gelu(y)`).
 All of the growth at the peak passes through forward, where this change writes `z = torch.gelu(y)` (src/net/model.py:11), and makes 1 other edit there. Largest: pool (src/net/model.py:12) (more allocations). The change has other edits that can matter: src/net/model.py:4 (now `h = wider(x)`).
+All of the growth at the peak passes through forward, where this change writes `h = wider(x)` (src/net/model.py:4), and makes 1 other edit there. Largest: cat (src/net/model.py:6) (more allocations). The change has other edits that can matter: src/net/model.py:12 (now `return z * 2`).
 "#]]);
 }
 

@@ -217,6 +217,31 @@ fn a_line_beside_others_that_kept_their_order_did_not_move() {
     }
 }
 
+/// What calls the function has another name.
+#[test]
+fn a_line_that_went_is_in_the_tree_where_its_function_is_now() {
+    let of = |caller, operator, line, mib: u64| Block {
+        size: mib * MIB,
+        frames: vec![operator, ("forward", MODEL, line), (caller, "/repo/train.py", 5), TRAIN],
+    };
+    let inner = vec![of("step", GELU, 12, 64), of("step", MUL, 14, 33)];
+    let (before, after) = Parts { stay: SAME, inner, moved: vec![of("fit", MUL, 13, 33)] }.recordings();
+    let folder = tempfile::tempdir().unwrap();
+    diff(folder.path(), &before, &after);
+    let options = ["diff", "before.pkl", "after.pkl", "--tree", "--min-delta", "0"];
+    let report = text(&ptmem(folder.path(), &options).stdout);
+    let tree = report.split_once("call tree").and_then(|(_, tree)| tree.split_once("\n\n")).unwrap().0;
+    assert_reads!(tree => str![[r#"
+ at the peak (-64.00 MiB)
+      change      before      after  frame
+  -64.00 MiB  111.00 MiB  47.00 MiB  <module> (train.py:8)
+  -64.00 MiB   97.00 MiB  33.00 MiB    fit (train.py:5) > forward (tower/modeling.py)
+  -64.00 MiB   64.00 MiB        0 B      aten::gelu
+         0 B   33.00 MiB  33.00 MiB      [1 other]
+         0 B   14.00 MiB  14.00 MiB    [2 others]
+"#]]);
+}
+
 /// A line that went to a function in a file of its own.
 #[test]
 fn what_moved_is_followed_by_line_and_function_too() {
@@ -532,7 +557,7 @@ fn beside_lines(earlier: &[Block], block: Block) -> Value {
 /// With `inplace=True`, the result of an activation is the memory of what it is computed from.
 #[test]
 fn results_in_place_are_the_same_memory() {
-    let plain = beside_torch(&[normalized(16)], vec![activated(16), activated(8)]);
+    let plain = beside_torch(&[normalized(16), normalized(8)], vec![activated(16), activated(8)]);
     let in_place = beside_torch(&[], vec![normalized(16), normalized(8)]);
     assert_reads!(rows_of_recordings(&plain, &in_place) => str![]);
     assert_reads!(rows_of_recordings(&in_place, &plain) => str![]);
@@ -567,6 +592,16 @@ forward (tower/modeling.py:31) aten::gelu (2) 20 -> 4
     assert_reads!(rows_of_recordings(&beside_lines(&temporary, activated(16)), &other_line) => str![[r#"
 forward (tower/modeling.py:60) aten::add (2) 4 -> 20
 forward (tower/modeling.py:31) aten::gelu (2) 20 -> 4
+"#]]);
+    // What one side frees is smaller.
+    let smaller = beside_lines(&[by_torch(ADD, "batch_norm", 33, 2)], activated(16));
+    assert_reads!(rows_of_recordings(&smaller, &in_place_beside) => str![[r#"
+forward (tower/modeling.py:30) aten::add (2) 4 -> 20
+forward (tower/modeling.py:31) aten::gelu (2) 20 -> 4
+"#]]);
+    assert_reads!(rows_of_recordings(&in_place_beside, &smaller) => str![[r#"
+forward (tower/modeling.py:31) aten::gelu (2) 4 -> 20
+forward (tower/modeling.py:33) aten::add (2) 20 -> 4
 "#]]);
     // Neither side runs both.
     let alone = beside_torch(&[], vec![activated(16), activated(8)]);

@@ -30,7 +30,7 @@ const UNIT: u64 = 1 << 20;
 const BASE: u64 = 0x7f00_0000_0000;
 
 impl Program {
-    fn tick(&mut self) -> u64 {
+    pub fn tick(&mut self) -> u64 {
         self.clock += 10;
         1_700_000_000_000_000 + self.clock
     }

@@ -52,7 +52,7 @@ pub(super) fn follow<'t>(
         *stacks.of_mut(side) = Cow::Owned(devices.of(side).regrouped(groupers.of(side), &[], moved));
     }
     let mut rows = Rows::new(stacks.map(|stacks| &**stacks), &pairs);
-    let moves = rows.moves(groupers);
+    let moves = rows.moves(devices, groupers);
     if !moves.is_empty() {
         let mut new = Vec::new();
         for moved in &moves {
@@ -147,12 +147,12 @@ impl<'t> Rows<'t> {
     }
 
     /// The stacks that are in other rows on the other side.
-    fn moves(&mut self, groupers: Sides<&Grouper<'_>>) -> Vec<StackMove> {
+    fn moves(&mut self, devices: Sides<&DeviceProfile>, groupers: Sides<&Grouper<'_>>) -> Vec<StackMove> {
         let codes = groupers.map(|grouper| grouper.code());
         let changed = (0..self.all.len()).filter(|&row| self.all[row].gained != 0);
         let changed: Vec<_> = changed.flat_map(|row| self.stacks_of_row(row, codes)).collect();
-        let mut moves: Vec<_> =
-            exchanged(&changed, codes).into_iter().filter_map(|of| self.exchange(of, codes)).collect();
+        let exchanged = exchanged(&changed, devices, codes).into_iter();
+        let mut moves: Vec<_> = exchanged.filter_map(|same| self.takes(same)).collect();
         let mut left = Sides::<Vec<UnpairedStack>>::default();
         for of in changed {
             let Sides { before, after } = without_partner(of.held);
@@ -221,50 +221,23 @@ impl<'t> Rows<'t> {
         of_both.flat_map(|alike| self.pair(&alike, codes, functions)).collect()
     }
 
-    /// What a row holds on both sides, by the pass and the operator that allocated.
-    fn stacks_of_row<'c>(&self, row: usize, codes: Sides<&'c SnapshotCode<'_>>) -> Vec<OperatorStacks<'c>> {
-        let mut alike = BTreeMap::<_, Sides<Vec<UnpairedStack>>>::new();
+    /// The stacks of a row on both sides, by the pass and the operator that allocated.
+    fn stacks_of_row(&self, row: usize, codes: Sides<&SnapshotCode<'_>>) -> Vec<OperatorStacks> {
+        let mut alike = BTreeMap::<_, OperatorStacks>::new();
         for (side, group) in self.all[row].groups.each() {
-            let total = group.map(|group| &self.stacks.of(side)[group]);
-            let members = total.map(|total| &*total.members).unwrap_or_default();
-            for &member in members.iter().filter(|member| member.at.bytes > 0) {
-                let code = codes.of(side);
+            let code = codes.of(side);
+            let members = group.map(|group| &*self.stacks.of(side)[group].members).unwrap_or_default();
+            for &member in members {
                 let is_backward = code.is_backward(member.stack);
-                let stack = UnpairedStack { row, member, is_backward };
-                let operator = code.allocating_operator(member.stack);
-                alike.entry((is_backward, operator)).or_default().of_mut(side).push(stack);
+                let of = alike.entry((is_backward, code.allocating_operator(member.stack))).or_default();
+                if member.at.bytes > 0 {
+                    of.held.of_mut(side).push(UnpairedStack { row, member, is_backward });
+                } else {
+                    of.freed.of_mut(side).push(member.stack);
+                }
             }
         }
-        let of_operators = alike.into_iter();
-        of_operators
-            .map(|((is_backward, operator), held)| OperatorStacks { row, is_backward, operator, held })
-            .collect()
-    }
-
-    /// Moves what an operator lost and another one gained to one row if one of them has as many more stacks that free everything
-    /// where it holds less. Otherwise the sizes may be equal by chance: the states of an optimizer are as large as the weights of a
-    /// teacher that went.
-    fn exchange(&mut self, of: Sides<&OperatorStacks<'_>>, codes: Sides<&SnapshotCode<'_>>) -> Option<StackMove> {
-        let [lost, gained] = [of.before, of.after].map(|of| without_partner(of.held.clone()));
-        let [freed_by_loser, freed_by_gainer] = [of.before, of.after].map(|of| self.freed(of, codes));
-        let is_freed_after = freed_by_loser.after >= freed_by_loser.before + lost.before.len();
-        let is_freed_before = freed_by_gainer.before >= freed_by_gainer.after + gained.after.len();
-        let are_some = !lost.before.is_empty() && !gained.after.is_empty();
-        (are_some && (is_freed_after || is_freed_before)).then_some(())?;
-        self.takes(Sides { before: lost.before, after: gained.after })
-    }
-
-    /// The number of stacks of an operator that hold nothing, on both sides.
-    fn freed(&self, of: &OperatorStacks<'_>, codes: Sides<&SnapshotCode<'_>>) -> Sides<usize> {
-        self.stacks.zip(self.all[of.row].groups).zip(codes).map(|((stacks, group), code)| {
-            let members = group.map(|group| &*stacks[group].members).unwrap_or_default().iter();
-            let freed = members.filter(|member| {
-                member.at.bytes == 0
-                    && code.is_backward(member.stack) == of.is_backward
-                    && code.allocating_operator(member.stack) == of.operator
-            });
-            freed.count()
-        })
+        alike.into_values().collect()
     }
 
     /// Pairs stacks of one kind where both rows change less for it: those of one operator first, and those with most frames in

@@ -48,8 +48,7 @@ pub fn of_device(device: &DeviceProfile, by: GroupBy, code: &SnapshotCode<'_>, o
                 |pattern| naming_of_member(pattern, total, member, code),
                 held,
             );
-            rest.bytes = rest.bytes.saturating_sub(member.at.bytes);
-            rest.blocks = rest.blocks.saturating_sub(member.at.blocks);
+            rest = rest.less(member.at);
         }
         // Memory without a stack, or of a module within those that it is a part of.
         builder.add(
@@ -77,20 +76,47 @@ pub fn module_frames(label: &str) -> Vec<CallFrame> {
 pub fn of_diff(device: &DeviceDiff, by: GroupBy, codes: &Sides<SnapshotCode<'_>>, options: &TreeOptions) -> Tree {
     let label = options.focus.as_ref().map(|pattern| device.selector(pattern));
     let mut builder = TreeBuilder::new(options, label.filter(Selector::is_literal));
+    let internals = options.internals;
     for row in &device.rows {
-        builder.add(|| steps_of_row(row, by, codes, options.internals), |pattern| row.naming(pattern), row.held);
+        let mut rest = row.held;
+        for pair in row.members.iter().filter(|_| by != GroupBy::Module) {
+            let held = pair.map(|member| member.map(|member| member.at).unwrap_or_default());
+            let stacks = pair.map(|member| member.map(|member| member.stack));
+            builder.add(|| steps_of_row(row, stacks, by, codes, internals), |pattern| row.naming(pattern), held);
+            rest = rest.zip(held).map(|(rest, held)| rest.less(*held));
+        }
+        builder.add(|| steps_of_row(row, row.stack, by, codes, internals), |pattern| row.naming(pattern), rest);
     }
     builder.finish()
 }
 
-/// The stack of a row, as in the after where the one that names it exists there.
-fn steps_of_row(row: &Row, by: GroupBy, codes: &Sides<SnapshotCode<'_>>, internals: bool) -> Vec<TreeStep> {
+/// A stack of a row, as in the after if it exists there. One that is gone passes through the functions of the row as they are now, to
+/// the line that the before had in the innermost one of the user.
+fn steps_of_row(
+    row: &Row,
+    stacks: Sides<Option<StackId>>,
+    by: GroupBy,
+    codes: &Sides<SnapshotCode<'_>>,
+    internals: bool,
+) -> Vec<TreeStep> {
     if by == GroupBy::Module {
         return module_steps(&row.label);
     }
-    match (row.stack_now(), row.stack.before) {
+    match (stacks.after, stacks.before) {
         (Some(stack), _) => steps(&codes.after, stack, internals, false),
-        (None, Some(stack)) => steps(&codes.before, stack, internals, false),
+        (None, Some(stack)) => {
+            let mut path = python_steps(&codes.before, stack, internals, false);
+            if let Some(now) = row.stack.after.filter(|_| by == GroupBy::Stack) {
+                let gone = std::mem::replace(&mut path, python_steps(&codes.after, now, internals, false));
+                for (step, gone) in path.iter_mut().rev().zip(gone.iter().rev()) {
+                    step.frame.line = gone.frame.line;
+                    if step.frame.is_user {
+                        break;
+                    }
+                }
+            }
+            with_operation(path, &codes.before, stack, internals)
+        }
         (None, None) => vec![TreeStep::named(&*row.label)],
     }
 }
@@ -104,6 +130,11 @@ pub fn frames(code: &SnapshotCode<'_>, stack: StackId, internals: bool) -> Vec<C
 /// A stack from the outermost frame inwards. PyTorch's order of frames holds within a language only: C++ comes
 /// below Python.
 fn steps(code: &SnapshotCode<'_>, stack: StackId, internals: bool, lines: bool) -> Vec<TreeStep> {
+    with_operation(python_steps(code, stack, internals, lines), code, stack, internals)
+}
+
+/// The frames of Python of a stack.
+fn python_steps(code: &SnapshotCode<'_>, stack: StackId, internals: bool, lines: bool) -> Vec<TreeStep> {
     let mut python: Vec<FrameId> = if internals { code.python(stack).collect() } else { code.shown_frames(stack) };
     python.reverse();
     let mut steps: Vec<TreeStep> = Vec::new();
@@ -122,6 +153,11 @@ fn steps(code: &SnapshotCode<'_>, stack: StackId, internals: bool, lines: bool) 
             },
         }
     }));
+    steps
+}
+
+/// The frames of Python of a stack, and those of C++ that say something.
+fn with_operation(mut steps: Vec<TreeStep>, code: &SnapshotCode<'_>, stack: StackId, internals: bool) -> Vec<TreeStep> {
     let cpp = if internals { code.cpp_names(stack) } else { code.operation_names(stack) };
     steps.extend(cpp.into_iter().map(TreeStep::named));
     if steps.is_empty() {

@@ -73,8 +73,7 @@ fn add_rows(moment: &mut FlameMoment, pictured: &Pictured<'_>, units: &mut Units
         let mut rest = total.at;
         for member in &total.members {
             moment.add(units.of_stack(Side::After, member.stack), Side::After, member.at);
-            rest.bytes = rest.bytes.saturating_sub(member.at.bytes);
-            rest.blocks = rest.blocks.saturating_sub(member.at.blocks);
+            rest = rest.less(member.at);
         }
         moment.add(units.of_label(&total.label), Side::After, rest);
     }

@@ -30,6 +30,12 @@ impl Held {
         Self { bytes: class.bytes.saturating_mul(blocks), blocks }
     }
 
+    /// What is left of it without a part.
+    #[must_use]
+    pub fn less(self, part: Self) -> Self {
+        Self { bytes: self.bytes.saturating_sub(part.bytes), blocks: self.blocks.saturating_sub(part.blocks) }
+    }
+
     /// Mean size of a block in bytes, rounded down; 0 where there is none.
     pub fn mean(self) -> u64 {
         self.bytes.checked_div(self.blocks).unwrap_or(0)

@@ -247,6 +247,7 @@ impl GrowthParts<'_, '_> {
                 .or(of_ratio.filter(|way| is_larger && edits[way.edit].kind == EditKind::Configuration))
                 .or_else(|| {
                     // An edit may keep what is allocated above it.
+                    let is_kept = is_kept || lives.kept.contains(&stack);
                     let scope = if is_kept { marks.after.scope(stack) } else { marks.after.above(stack) };
                     scope.map(|edit| WayToEdit::new(edit, EditEvidence::Scope))
                 })

@@ -7,11 +7,11 @@ use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{DeviceProfile, Held, Occurrence};
 use ptmem_trace::replay::HistoryKind;
 use ptmem_trace::trace::{Origin, Position, Window};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::share::Figure;
 use crate::diff::differences::devices;
-use crate::diff::{DeviceDiff, Diff, PhaseRow, RowKind};
+use crate::diff::{Change, DeviceDiff, Diff, PhaseRow, RowKind};
 
 /// Maximum number of phases that are examined: those that grew most.
 const MOST_PHASES: usize = 256;
@@ -83,24 +83,10 @@ impl Figure {
             device.phases.iter().enumerate().filter_map(|(at, row)| Some((row.delta()?, at))).collect();
         phases.retain(|(delta, _)| *delta > 0);
         phases.sort_by_key(|&(delta, at)| (Reverse(delta), at));
-        // Of a name, the check is about the one that is most beyond a limit. Under no limit is that one from which another grew by
-        // no less, from no more; under one on reserved bytes, it may be the one whose reserved bytes grew most.
-        let mut reserving: FxHashMap<_, (i128, usize)> = FxHashMap::default();
-        for &(_, at) in &phases {
-            let PhaseRow { source, name, reserved, .. } = &device.phases[at];
-            let gained = reserved.gained().unwrap_or(0);
-            let most = reserving.entry((source, name)).or_insert((gained, at));
-            *most = if gained > most.0 { (gained, at) } else { *most };
-        }
-        let mut lowest: FxHashMap<_, u64> = FxHashMap::default();
-        phases.retain(|&(_, at)| {
-            let PhaseRow { source, name, peak, .. } = &device.phases[at];
-            let (_, most_reserving) = reserving[&(source, name)];
-            let lowest = lowest.entry((source, name)).or_insert(u64::MAX);
-            let is_lower = peak.before.is_some_and(|before| before < *lowest);
-            *lowest = peak.before.unwrap_or_default().min(*lowest);
-            is_lower || at == most_reserving
-        });
+        let figures: [fn(&PhaseRow) -> Change; 2] = [|row| row.peak, |row| row.reserved];
+        let judged = figures.into_iter().flat_map(|figure| most_beyond(device, &phases, figure));
+        let judged: FxHashSet<usize> = judged.collect();
+        phases.retain(|(_, at)| judged.contains(at));
         phases.truncate(MOST_PHASES);
         let windows = Sides::BOTH.map(|&side| {
             let all = phases.iter().map(|&(_, at)| window(&device.phases[at], sides.of(side), side));
@@ -169,6 +155,25 @@ impl Figure {
         });
         rows.collect()
     }
+}
+
+/// The phases that a check may be about: of a name, it is the one that is most beyond a limit. Under no limit is that one from which
+/// another grew by no less, from no more.
+fn most_beyond(device: &DeviceDiff, phases: &[(i128, usize)], figure: fn(&PhaseRow) -> Change) -> Vec<usize> {
+    let figures = phases.iter().map(|&(_, at)| (at, figure(&device.phases[at])));
+    let mut grown: Vec<(i128, u64, usize)> =
+        figures.filter_map(|(at, figure)| Some((figure.gained()?, figure.before?, at))).collect();
+    grown.retain(|(gained, ..)| *gained > 0);
+    grown.sort_by_key(|&(gained, _, at)| (Reverse(gained), at));
+    let mut lowest: FxHashMap<_, u64> = FxHashMap::default();
+    grown.retain(|&(_, before, at)| {
+        let PhaseRow { source, name, .. } = &device.phases[at];
+        let lowest = lowest.entry((source, name)).or_insert(u64::MAX);
+        let is_lower = before < *lowest;
+        *lowest = before.min(*lowest);
+        is_lower
+    });
+    grown.into_iter().map(|(.., at)| at).collect()
 }
 
 /// The place of a phase in the history of a side.

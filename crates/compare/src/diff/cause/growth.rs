@@ -4,7 +4,7 @@ use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::phase::PhaseSource;
-use ptmem_trace::profile::{DeviceProfile, Profile};
+use ptmem_trace::profile::{DeviceProfile, Held, Profile};
 use ptmem_trace::trace::{Life, Position};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -21,6 +21,8 @@ pub(super) struct Lives<'d> {
     of: Sides<Vec<Vec<Life>>>,
     /// The sizes of those of the before.
     sizes: Vec<FxHashSet<u64>>,
+    /// The stacks of the after that allocate neither more nor larger blocks than the before: what they hold more is kept for longer.
+    pub(super) kept: FxHashSet<StackId>,
     /// When each block came, and its stack.
     pub(super) born: Vec<(Position, Option<StackId>)>,
 }
@@ -50,7 +52,8 @@ impl<'d> Lives<'d> {
         let corresponds = device.places.as_ref().is_some_and(|places| places.reason.is_none());
         let size = |life: &Life| devices.before.trace.classes[life.class as usize].bytes;
         let sizes = of.before.iter().map(|lives| lives.iter().map(size).collect()).collect();
-        Some(Self { devices, corresponds, of, sizes, born })
+        let kept = kept_stacks(device, devices, &of);
+        Some(Self { devices, corresponds, of, sizes, kept, born })
     }
 
     /// How a row grew at corresponding places.
@@ -127,6 +130,29 @@ impl<'d> Lives<'d> {
         let of_partners: Vec<&Life> = freed.iter().copied().filter(|life| is_partner(life)).collect();
         if of_partners.is_empty() { freed } else { of_partners }
     }
+}
+
+/// The stacks of the after that allocate no more blocks and no more bytes than those that they are compared with.
+fn kept_stacks(
+    device: &DeviceDiff,
+    devices: Sides<&DeviceProfile>,
+    lives: &Sides<Vec<Vec<Life>>>,
+) -> FxHashSet<StackId> {
+    let allocated = Sides::BOTH.map(|&side| {
+        let mut allocated: FxHashMap<StackId, Held> = FxHashMap::default();
+        for life in lives.of(side).iter().flatten() {
+            let class = &devices.of(side).trace.classes[life.class as usize];
+            let block = Held { bytes: class.request(), blocks: 1 };
+            class.origin.stack().into_iter().for_each(|stack| *allocated.entry(stack).or_default() += block);
+        }
+        allocated
+    });
+    let pairs = device.rows.iter().flat_map(|row| &row.members).filter_map(|pair| pair.both());
+    let kept = pairs.filter(|pair| {
+        let of = Sides::BOTH.map(|&side| allocated.of(side).get(&pair.of(side).stack).copied().unwrap_or_default());
+        of.after.blocks <= of.before.blocks && of.after.bytes <= of.before.bytes
+    });
+    kept.map(|pair| pair.after.stack).collect()
 }
 
 /// How many times as large sorted sizes are: each of those that differ, and all together; or how many times as many of each.

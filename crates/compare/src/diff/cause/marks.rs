@@ -182,7 +182,7 @@ impl<'e> EditsOfSide<'e> {
         let (Some(line), Some(of_file)) = (code.line(frame), of_file) else { return FrameEdits::default() };
         let way = |(_, _, edit, statement)| WayToEdit { edit, how: EditEvidence::Line, statement: Some(statement) };
         let scope = of_file.scopes.around(line);
-        let above = of_file.below.around(line).filter(|above| scope.is_some_and(|scope| scope.0 == above.0 && scope.1));
+        let above = of_file.below.around(line).filter(|above| scope.is_some_and(|scope| scope.0 == above.0));
         FrameEdits {
             line: of_file.lines.around(line).map(way),
             scope: scope.map(|(_, _, edit)| edit),
