@@ -378,6 +378,21 @@ fn the_statement_is_quoted_that_the_stacks_pass_through() {
     checkout.write("ptmem.toml", accepted);
     assert_eq!(checkout.ptmem(&["--git", "main", "--max-growth", "0"]).status.code(), Some(0));
 
+    // At the peak, another one grew.
+    for (name, count) in [("before.pkl", 1), ("after.pkl", 2)] {
+        let mut program = Program::default();
+        (0..count).for_each(|at| program.alloc_under(format!("x{at}"), EDITED, MIB));
+        (0..9).for_each(|at| program.alloc_under(format!("y{at}"), LOSS, MIB));
+        (0..9).for_each(|at| program.free(&format!("y{at}")));
+        (0..count).for_each(|at| program.free(&format!("x{at}")));
+        program.mark("START", "e");
+        (0..count).for_each(|at| program.alloc_under(format!("z{at}"), fifth, MIB));
+        program.mark("END", "e");
+        fs::write(checkout.path().join(name), program.snapshot()).unwrap();
+    }
+    let report = text(&checkout.ptmem(&["--git", "main", "--config", "none", "--max-growth", "phase=0"]).stdout);
+    assert!(report.contains("through = \"n = h.mean()\""), "{report}");
+
     let (_, cause) = three_statements(&[(&["/ci/m.py:forward:4"], 3), (fifth, 5)]);
     let lead = cause["lead"].as_str().unwrap();
     assert_reads!(lead => str!["All of the growth at the peak passes through m.py:5, where this change writes `n = h.mean()`, or through 1 other line of this edit. Largest: forward (m.py:5) (more allocations)."]);

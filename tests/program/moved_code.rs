@@ -670,13 +670,13 @@ forward (tower/teacher.py:7) aten::gelu (1) 71 -> 1
 fn a_line_may_move_between_functions_that_stay() {
     let [encode, decode] = ["encode", "decode"].map(|name| (name, MODEL, 10));
     let act = ("act", MODEL, 3);
-    // The line, or a call of it.
-    for inner in [&[][..], &[act]] {
-        let [before, after] = [encode, decode].map(|own| {
-            let mut blocks = beside_others(1, []);
-            blocks.iter_mut().for_each(|other| other.frames[0] = ADD);
-            blocks.push(of_layer(&[inner, &[own]].concat(), 128));
-            blocks
+    let callers = [encode, decode].map(|own| [own, (if own == encode { "first" } else { "second" }, MODEL, 50)]);
+    // The line, or a call of it, or one from other callers.
+    for (inner, depth) in [(&[][..], 1), (&[act], 1), (&[act], 2)] {
+        let [before, after] = callers.map(|own| {
+            let moved = of_layer(&[inner, &own[..depth]].concat(), 128);
+            let others = callers.map(|own| Block { frames: [&[ADD], &own[..], &[LAYER, TRAIN]].concat(), size: MIB });
+            others.into_iter().chain([moved]).collect()
         });
         assert_reads!(rows_of(before, after) => str![]);
     }

@@ -5,7 +5,7 @@ use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::stack::{SnapshotCode, Token};
-use similar::{DiffOp, DiffTag};
+use similar::DiffOp;
 
 use super::unpaired::{SideFunctions, calls};
 
@@ -61,29 +61,26 @@ impl<'c> Likeness<'c> {
     pub(super) fn score(&self, new: &Self) -> Option<(bool, f64)> {
         let same_operator = self.operator == new.operator;
         let may_be_same = same_operator || self.is_of_one_side || new.is_of_one_side;
-        let operations = difference(Sides { before: &*self.functions, after: &*new.functions });
-        let (equal, changed): (Vec<DiffOp>, Vec<DiffOp>) =
-            operations.into_iter().partition(|op| op.tag() == DiffTag::Equal);
-        let same: usize = equal.iter().map(|op| op.old_range().len()).sum();
-        let is_one_call = changed.len() == 1 && changed.iter().all(|op| self.moves_a_call(new, op));
-        if !is_one_call && changed.iter().any(|op| self.exchanges_known(new, op)) {
-            return None;
+        let mut same = 0;
+        for op in difference(Sides { before: &*self.functions, after: &*new.functions }) {
+            if let DiffOp::Equal { len, .. } = op {
+                same += len;
+            } else if self.exchanges(new, &op) {
+                return None;
+            }
         }
         let all = self.functions.len() + new.functions.len();
         let part = 2.0 * approximate(same as u64) / approximate(all.max(1) as u64);
         (may_be_same && part >= SAME_STACK).then_some((same_operator, part))
     }
 
-    /// Whether an operation puts functions that both sides have in place of others.
-    fn exchanges_known(&self, new: &Self, op: &DiffOp) -> bool {
-        let parts = [&self.functions[op.old_range()], &new.functions[op.new_range()]];
-        parts.into_iter().all(|part| part.iter().any(KnownFunction::is_of_both))
-    }
-
-    /// Whether an operation puts one function in place of another, and only one side allocates in each of them so.
-    fn moves_a_call(&self, new: &Self, op: &DiffOp) -> bool {
-        let parts = [&self.is_call_of_one_side[op.old_range()], &new.is_call_of_one_side[op.new_range()]];
-        parts.iter().all(|part| **part == [true])
+    /// Whether an operation puts functions in place of others, both sides have some of either, and a side allocates in both ways.
+    fn exchanges(&self, new: &Self, op: &DiffOp) -> bool {
+        let [old_part, new_part] = [(self, op.old_range()), (new, op.new_range())].map(|(of, range)| {
+            let is_of_one_side = of.is_call_of_one_side[range.clone()].last() == Some(&true);
+            (of.functions[range].iter().any(KnownFunction::is_of_both), is_of_one_side)
+        });
+        old_part.0 && new_part.0 && !(old_part.1 && new_part.1)
     }
 }
 

@@ -213,7 +213,6 @@ impl<'a> Budget<'a> {
     fn offers_for(&self, check: &Check, name: &str) -> Vec<u64> {
         let has_edits = self.accepted.iter().any(|accepted| accepted.through.is_some());
         let edit = if has_edits { check.accepted_edit(self.device) } else { None };
-        let edit = edit.and_then(|edit| self.device.edit(edit));
         let offers = self.accepted.iter().map(|accepted| {
             let is_named = accepted.subjects.iter().any(|subject| {
                 subject.of_host == check.of.of_host && subject.kind == check.kind() && subject.selects(name)

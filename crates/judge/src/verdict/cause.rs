@@ -39,8 +39,7 @@ pub(super) fn complete(mut judgement: Judgement, diff: &Diff) -> Judgement {
 impl Comparison {
     /// The edit that most of the growth leads to which makes this a regression.
     pub fn leading_edit(&self) -> Option<&Edit> {
-        let cause = self.judgement.cause_in(&self.diff)?;
-        Some(&cause.edits[cause.leading()?.edit])
+        self.judgement.cause_in(&self.diff)?.leading_edit()
     }
 }
 
@@ -217,10 +216,14 @@ impl Check {
     }
 
     /// The edit that an agreement to its growth names.
-    pub fn accepted_edit(&self, device: &DeviceDiff) -> Option<usize> {
+    pub fn accepted_edit<'d>(&self, device: &'d DeviceDiff) -> Option<&'d Edit> {
         if self.limits_improvement() {
             return None;
         }
-        edit(self, device).or_else(|| Some(cause(self, device)?.leading()?.edit))
+        if self.is_of_stacks() {
+            return device.edit(edit(self, device)?);
+        }
+        let own = figure(self, device).and_then(|figure| device.cause(figure)?.leading_edit());
+        own.or_else(|| cause(self, device)?.leading_edit())
     }
 }

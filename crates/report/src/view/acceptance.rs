@@ -170,8 +170,7 @@ fn entries(gate: &Gate, is_wide: bool) -> Vec<AcceptEntry> {
 /// the edit.
 fn through(comparison: &Comparison, check: &Check) -> Option<String> {
     let device = comparison.diff.devices.iter().find(|device| device.id() == check.device)?;
-    let edit = device.edit(check.accepted_edit(device)?)?;
-    edit.name().map(Pattern::literal)
+    check.accepted_edit(device)?.name().map(Pattern::literal)
 }
 
 /// The name of the subject of a check, or of all subjects of its kind.

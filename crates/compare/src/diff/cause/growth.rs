@@ -83,7 +83,7 @@ impl<'d> Lives<'d> {
                 of.before.len() == of.after.len() && before.freed <= at.before && after.is_held_at(at.after)
             });
             let freed = pairs.map(|(before, _)| before.freed).max();
-            let kept = held.iter().map(|life| life.freed).max();
+            let kept = held.iter().map(|life| life.freed).max().filter(|_| freed.is_some());
             return RowGrowth::Kept(Sides {
                 before: freed.and_then(|at| pass(self.devices.before, at)),
                 after: kept.and_then(|at| match at {

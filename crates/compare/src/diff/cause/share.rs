@@ -219,6 +219,11 @@ impl Cause {
             (!has_others).then_some(Lead { edit, share, is_inferred: true })
         })
     }
+
+    /// That edit, with the statement that most of its growth passes through.
+    pub fn leading_edit(&self) -> Option<&Edit> {
+        Some(&self.edits[self.leading()?.edit])
+    }
 }
 
 #[cfg(test)]
