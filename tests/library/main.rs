@@ -28,6 +28,7 @@ mod formats;
 mod large_snapshots;
 mod leak;
 mod leak_loops;
+mod leak_rounds;
 mod leak_series;
 mod numbering;
 mod out_of_memory;

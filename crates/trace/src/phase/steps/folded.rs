@@ -1,11 +1,13 @@
 //! Calls of optimizers that make up one step.
 
 use std::iter::once;
+use std::ops::Range;
 
 use ptmem_snapshot::snapshot::StackId;
 use rustc_hash::FxHashSet;
 
 use super::rounds::Rounds;
+use super::used::{TrainedPass, UsedStacks};
 use super::{AllocationCourse, FoundBy, StepName, Steps, nearly_all};
 use crate::stack::SnapshotCode;
 
@@ -17,18 +19,18 @@ const MOST_IN_ROUND: usize = 8;
 const NEIGHBOURS_ALIKE: usize = 75;
 
 /// The part of a history from one call of an optimizer to the next.
-struct CallRound {
+pub(super) struct CallRound {
+    /// Its events.
+    pub(super) events: Range<usize>,
     /// The stacks that allocate in it.
     stacks: FxHashSet<Option<StackId>>,
-    /// Whether it may be a whole step.
-    is_whole: bool,
-    /// Allocations in backward passes.
-    backward: usize,
+    /// Its forward and backward pass, if it has both: it may be a whole step.
+    pub(super) pass: Option<TrainedPass>,
 }
 
 impl Steps {
     /// Joins the calls that make up one round: a step may call several optimizers, for several models or devices.
-    /// Merges pairs of rounds if every second round is more similar than neighbors are.
+    /// Merges pairs of rounds if every second round is more similar than neighbors are, and not only in what no pass uses.
     pub(super) fn folded(mut self, course: &AllocationCourse, code: &SnapshotCode<'_>) -> Self {
         let known = Rounds::new(course, code);
         let mut rounds = self.rounds(course, &known);
@@ -36,13 +38,20 @@ impl Steps {
         if joined.is_some() {
             rounds = self.rounds(course, &known);
         }
-        let period = period(&rounds);
+        let mut period = period(&rounds);
+        let mut is_certain = true;
+        if period > 1 && have_passes(&rounds) {
+            let used = UsedStacks::new(&rounds, course, &known);
+            period = used.period(period);
+            is_certain = joined.is_some() || used.show_models(period, &known);
+        }
         self.steps = self.steps.into_iter().step_by(period).collect();
         let calls = joined.unwrap_or(1) * period;
         if let FoundBy::Named(name) = &mut self.how
             && calls > 1
         {
             name.push_str(&format!(", {calls} to a step"));
+            name.push_str(if is_certain { "" } else { "; if each call is a step, use --step Optimizer.step" });
         }
         self
     }
@@ -50,11 +59,9 @@ impl Steps {
     fn rounds(&self, course: &AllocationCourse, known: &Rounds<'_, '_>) -> Vec<CallRound> {
         let ends = self.steps.iter().skip(1).map(|step| step.from.count()).chain(once(course.events));
         let rounds = self.steps.iter().zip(ends).map(|(step, end)| step.from.count()..end);
-        let allocated = rounds.map(|round| course.within(&round));
-        let rounds = allocated.map(|allocated| {
-            let stacks = allocated.iter().map(|one| one.stack).collect();
-            let backward = allocated.iter().filter(|one| known.is_backward(one.stack)).count();
-            CallRound { is_whole: known.are_of_whole_step(&stacks), backward, stacks }
+        let rounds = rounds.map(|events| {
+            let stacks = course.within(&events).iter().map(|one| one.stack).collect();
+            CallRound { pass: TrainedPass::of(&events, course, known), stacks, events }
         });
         rounds.collect()
     }
@@ -65,8 +72,8 @@ impl Steps {
         // The last round is not over.
         let over = rounds.split_last().map(|(_, over)| over).unwrap_or_default();
         // Without one, passes are not known.
-        let has_whole = over.iter().any(|round| round.is_whole);
-        let ends = (1..).zip(over).filter(|(_, round)| !has_whole || round.is_whole);
+        let has_whole = over.iter().any(|round| round.pass.is_some());
+        let ends = (1..).zip(over).filter(|(_, round)| !has_whole || round.pass.is_some());
         once(0).chain(ends.map(|(call, _)| call)).collect()
     }
 
@@ -99,10 +106,20 @@ impl Steps {
     }
 }
 
+/// All but the first round, which warms up, and the last, which is not over.
+pub(super) fn judged(rounds: &[CallRound]) -> &[CallRound] {
+    rounds.get(1..rounds.len().saturating_sub(1)).unwrap_or_default()
+}
+
+/// Whether nearly all rounds have a forward and a backward pass.
+fn have_passes(rounds: &[CallRound]) -> bool {
+    let having = judged(rounds).iter().filter(|round| round.pass.is_some()).count();
+    nearly_all(having, judged(rounds).len())
+}
+
 /// The number of rounds after which everything recurs, if it is not every round.
 fn period(rounds: &[CallRound]) -> usize {
-    // The first round warms up, and the last is not over.
-    let rounds = rounds.get(1..rounds.len().saturating_sub(1)).unwrap_or_default();
+    let rounds = judged(rounds);
     // Rounds with no allocation do not show what recurs.
     let allocating = rounds.iter().filter(|round| !round.stacks.is_empty()).count();
     if !nearly_all(allocating, rounds.len()) {
@@ -123,15 +140,9 @@ fn likeness(rounds: &[CallRound], lag: usize) -> usize {
 }
 
 impl CallRound {
-    /// The share of the stacks of two rounds that both have, in thousandths. Whole steps are the same if one of them does nearly all
-    /// that the other one does, and more without a backward pass, such as validation. Another model has one of its own.
+    /// The share of the stacks of two rounds that both have, in thousandths.
     fn in_common(&self, other: &Self) -> usize {
         let common = self.stacks.intersection(&other.stacks).count();
-        let fewer = self.stacks.len().min(other.stacks.len());
-        let are_whole = self.is_whole && other.is_whole && self.backward == other.backward;
-        if are_whole && nearly_all(common, fewer) {
-            return 1000;
-        }
         let all = self.stacks.len() + other.stacks.len() - common;
         (common * 1000).checked_div(all).unwrap_or(1000)
     }

@@ -5,6 +5,7 @@ mod calls;
 mod folded;
 mod rounds;
 mod sizes;
+mod used;
 
 use std::collections::BTreeMap;
 use std::ops::Range;

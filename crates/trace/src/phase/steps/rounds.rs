@@ -179,21 +179,19 @@ impl<'c, 't> Rounds<'c, 't> {
         self.kinds.get(&stack).is_some_and(|kind| kind.has_batch)
     }
 
-    /// Whether a part of a history in which these stacks allocate may be a whole step of training: it has a backward pass, and more
-    /// than that and optimizers.
-    pub(super) fn are_of_whole_step(&self, stacks: &FxHashSet<Option<StackId>>) -> bool {
-        let mut kinds = stacks.iter().filter_map(|stack| self.kinds.get(stack));
-        self.has_backward && kinds.clone().any(|kind| kind.backward) && kinds.any(|kind| kind.has_batch)
-    }
-
     /// Whether a stack allocates in a backward pass.
     pub(super) fn is_backward(&self, stack: Option<StackId>) -> bool {
-        self.kinds.get(&stack).is_some_and(|kind| kind.backward)
+        self.has_backward && self.kinds.get(&stack).is_some_and(|kind| kind.backward)
+    }
+
+    /// Whether a stack allocates while a module runs.
+    pub(super) fn is_in_module(&self, stack: Option<StackId>) -> bool {
+        self.kinds.get(&stack).is_some_and(|kind| kind.python.iter().any(|&frame| runs_module(self.code, frame)))
     }
 
     /// Whether a module runs in a round.
     pub(super) fn calls_module(&self, round: &Range<usize>) -> bool {
-        self.kinds_of(round).any(|kind| kind.python.iter().any(|&frame| runs_module(self.code, frame)))
+        self.course.within(round).iter().any(|one| self.is_in_module(one.stack))
     }
 
     /// Whether a round allocates outside of modules.
