@@ -70,12 +70,13 @@ pub struct FailedRequests {
 }
 
 impl FailedRequests {
-    pub(super) fn of(device: &DeviceProfile, options: &LeakOptions) -> Option<Self> {
+    /// Those of a device.
+    pub fn of(device: &DeviceProfile) -> Option<Self> {
         let figures = &device.figures;
         let count = figures.failures();
         let first = figures.ooms.first().copied();
         let request = device.failed_request.clone();
-        (count > 0 && !options.allow_oom).then_some(Self { first, request, count, from_the_first: false })
+        (count > 0).then_some(Self { first, request, count, from_the_first: false })
     }
 }
 

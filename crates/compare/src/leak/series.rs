@@ -113,7 +113,8 @@ impl DeviceSeries<'_> {
         };
         let ran_out_at_first =
             self.device.in_each(self.profiles).flatten().next().is_some_and(DeviceProfile::ran_out_of_memory);
-        found.failure = FailedRequests::of(latest, self.options)
+        found.failure = FailedRequests::of(latest)
+            .filter(|_| !self.options.allow_oom)
             .map(|of| FailedRequests { from_the_first: ran_out_at_first && found.points.len() > 1, ..of });
         if found.judged == 0 {
             // The first snapshot of a series has no predecessor to compare with, which is expected.

@@ -63,7 +63,7 @@ pub fn search(profile: &Profile, options: &LeakOptions) -> Search {
             diagnostics.extend(found.add_totals(device.figures.allocated.peak, options));
             diagnostics.extend(cycles::remark(device, &found));
         }
-        found.failure = FailedRequests::of(device, options);
+        found.failure = FailedRequests::of(device).filter(|_| !options.allow_oom);
         devices.push(found);
     }
     Search::new(Mode::Steps, profile, devices, diagnostics)
