@@ -76,15 +76,25 @@ pub(super) fn apply(doubts: impl IntoIterator<Item = RunDoubt>, checks: &mut [Ch
 /// The doubts about a comparison of which a side is not a whole run, or phases to ignore are not left out.
 fn of_sides(diff: &Diff) -> impl Iterator<Item = RunDoubt> {
     let Sides { before, after } = &diff.profiles;
-    let ignoring =
-        [ignores_otherwise(before, "before", Doubtful::Growth), ignores_otherwise(after, "after", Doubtful::All)];
-    [after_is_partial(diff), before_is_partial(diff)].into_iter().chain(ignoring).flatten()
+    let ending = before.run.as_ref().and_then(|run| run.ending.as_ref());
+    let ran_out = ending.is_some_and(|ending| ending.kind == EndingKind::Oom);
+    let of_before = if ran_out { Doubtful::GrowthBesideMended } else { Doubtful::Growth };
+    let doubts = [
+        not_whole("the after is not a whole run", failure(after), Doubtful::NotExceeded),
+        not_whole("the before is not a whole run", failure(before), of_before),
+        ignores_otherwise(before, "before", Doubtful::Growth),
+        ignores_otherwise(after, "after", Doubtful::All),
+    ];
+    doubts.into_iter().flatten()
 }
 
 /// The doubt about a run under absolute limits, or about a search for leaks.
 pub(super) fn of_run(failure: Option<String>) -> Option<RunDoubt> {
-    let reason = format!("the snapshot is not of a whole run: {}", failure?);
-    Some(RunDoubt { reason, doubtful: Doubtful::NotExceeded })
+    not_whole("the snapshot is not of a whole run", failure, Doubtful::NotExceeded)
+}
+
+fn not_whole(words: &str, failure: Option<String>, doubtful: Doubtful) -> Option<RunDoubt> {
+    Some(RunDoubt { reason: format!("{words}: {}", failure?), doubtful })
 }
 
 fn ignores_otherwise(profile: &Profile, side: &str, doubtful: Doubtful) -> Option<RunDoubt> {
@@ -195,19 +205,6 @@ fn apply_impossible(profiles: &[(Side, &Profile)], checks: &mut [Check]) {
         let side = if is_relative { format!(" of the {}", side.name()) } else { String::new() };
         RunDoubt { reason: format!("the figures{side} cannot be: {words}"), doubtful: Doubtful::All }.apply(check);
     }
-}
-
-fn after_is_partial(diff: &Diff) -> Option<RunDoubt> {
-    let reason = format!("the after is not a whole run: {}", failure(&diff.profiles.after)?);
-    Some(RunDoubt { reason, doubtful: Doubtful::NotExceeded })
-}
-
-fn before_is_partial(diff: &Diff) -> Option<RunDoubt> {
-    let before = &diff.profiles.before;
-    let reason = format!("the before is not a whole run: {}", failure(before)?);
-    let ending = before.run.as_ref().and_then(|run| run.ending.as_ref());
-    let ran_out = ending.is_some_and(|ending| ending.kind == EndingKind::Oom);
-    Some(RunDoubt { reason, doubtful: if ran_out { Doubtful::GrowthBesideMended } else { Doubtful::Growth } })
 }
 
 impl<'a> JudgedInput<'a> {
