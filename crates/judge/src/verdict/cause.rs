@@ -129,23 +129,11 @@ fn figure(check: &Check, device: &DeviceDiff) -> Option<Figure> {
             (_, Point::UnusedAtPeak) => None,
         },
         // Reserved bytes likewise follow what is allocated inside of the phase.
-        LimitKind::Phases | LimitKind::ReservedInPhases => {
+        kind if kind.is_of_phases() => {
             let at = phase(check, device)?;
             (device.phases[at].delta() >= gained(check, device)).then_some(Figure::Phase(at))
         }
-        LimitKind::Stacks
-        | LimitKind::StackHighest
-        | LimitKind::Modules
-        | LimitKind::Pools
-        | LimitKind::Outside
-        | LimitKind::Serving(_)
-        | LimitKind::Imbalance
-        | LimitKind::Ranks
-        | LimitKind::Leaks
-        | LimitKind::OutOfMemory
-        | LimitKind::Headroom
-        | LimitKind::Growth
-        | LimitKind::Trust => None,
+        _ => None,
     }
 }
 

@@ -7,7 +7,7 @@ use ptmem_base::units::Limit;
 use ptmem_compare::diff::{Change, Row};
 use ptmem_trace::trace::Measure;
 
-use super::{Bound, Level, LimitKind, Target};
+use super::{Bound, Level, LimitKind, NamedThing, Target};
 
 /// The result of one check, whether it fails or warns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, strum::IntoStaticStr)]
@@ -304,7 +304,7 @@ impl Check {
 
     /// Whether it is about stacks.
     pub(super) fn is_of_stacks(&self) -> bool {
-        matches!(self.kind(), LimitKind::Stacks | LimitKind::StackHighest)
+        self.kind().thing() == Some(NamedThing::Stack)
     }
 
     /// Whether it is about phases.

@@ -10,7 +10,7 @@ use super::accepted::{Budget, CoverKey};
 use super::history::no_history;
 use super::judge::Judge;
 use super::row_names::RowNames;
-use super::{Check, GrowthLimit, LimitKind, Outcome, PassedBy, Target, Thresholds};
+use super::{Check, GrowthLimit, LimitKind, NamedThing, Outcome, PassedBy, Target, Thresholds};
 
 impl GrowthLimit {
     /// A check of the limit, without a result yet.
@@ -222,21 +222,14 @@ impl Judge {
 
     /// Applies a limit to what is recorded.
     pub(super) fn growth_of(&mut self, gated: &Gated<'_>) {
-        match gated.growth.target.kind {
-            LimitKind::Metric(metric) => self.growth_of_metric(gated, metric),
-            LimitKind::Stacks | LimitKind::StackHighest => self.growth_of_stacks(gated),
-            LimitKind::Phases | LimitKind::ReservedInPhases => self.growth_of_phases(gated),
-            LimitKind::Modules | LimitKind::Pools => self.growth_of_named(gated),
-            LimitKind::Outside => self.growth_of_outside(gated),
-            // These are checked once for all devices; no limit names the others.
-            LimitKind::Serving(_)
-            | LimitKind::Imbalance
-            | LimitKind::Ranks
-            | LimitKind::Leaks
-            | LimitKind::OutOfMemory
-            | LimitKind::Headroom
-            | LimitKind::Growth
-            | LimitKind::Trust => {}
+        let kind = gated.growth.target.kind;
+        match (kind, kind.thing()) {
+            (LimitKind::Metric(metric), _) => self.growth_of_metric(gated, metric),
+            (_, Some(NamedThing::Stack)) => self.growth_of_stacks(gated),
+            (_, Some(NamedThing::Phase)) => self.growth_of_phases(gated),
+            (_, Some(NamedThing::Module | NamedThing::Pool)) => self.growth_of_named(gated),
+            // The only other kind of devices.
+            (_, None) => self.growth_of_outside(gated),
         }
     }
 

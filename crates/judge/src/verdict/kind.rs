@@ -261,7 +261,7 @@ impl LimitKind {
     }
 
     /// What patterns name, where limits have them.
-    fn thing(self) -> Option<NamedThing> {
+    pub(super) fn thing(self) -> Option<NamedThing> {
         match self.patterns() {
             Missing => None,
             Allowed(thing) | Required(thing) => Some(thing),
@@ -313,20 +313,7 @@ impl LimitKind {
 
     /// Whether its figures are taken at a peak, which is the limit of the device where memory ran out. Phases have peaks of their own.
     pub(super) fn is_at_peak(self) -> bool {
-        match self {
-            Self::Metric(metric) => metric.is_peak(),
-            Self::Stacks | Self::StackHighest | Self::Modules | Self::Imbalance | Self::Headroom => true,
-            Self::Phases
-            | Self::ReservedInPhases
-            | Self::Pools
-            | Self::Outside
-            | Self::Serving(_)
-            | Self::Ranks
-            | Self::Leaks
-            | Self::OutOfMemory
-            | Self::Growth
-            | Self::Trust => false,
-        }
+        self.needs() == History && !self.is_of_phases()
     }
 
     /// Whether a whole run needs at least what a part from its beginning shows: no figure at the end, and none that a higher peak

@@ -13,7 +13,7 @@ use super::history::no_history;
 use super::judge::Judge;
 use super::limited::Limited;
 use super::named::held;
-use super::{Check, CheckedRow, Headroom, Level, LimitKind, Maximum, Outcome, Target, Thresholds};
+use super::{Check, CheckedRow, Headroom, Level, LimitKind, Maximum, NamedThing, Outcome, Target, Thresholds};
 
 impl Maximum {
     /// A check of the limit, without a result yet.
@@ -55,25 +55,14 @@ impl Judge {
             self.without_device(&limited, &maximum.check(), devices, missing);
             for device in devices {
                 let check = Check { device: Some(device.device), ..maximum.check() };
-                match maximum.target.kind {
-                    LimitKind::Metric(metric) => self.maximum_of_metric(&limited, device, metric, check),
-                    LimitKind::Pools => self.maximum_of_pools(&limited, device, maximum, check),
-                    LimitKind::Stacks | LimitKind::Modules => {
+                match (maximum.target.kind, maximum.target.kind.thing()) {
+                    (LimitKind::Metric(metric), _) => self.maximum_of_metric(&limited, device, metric, check),
+                    (_, Some(NamedThing::Pool)) => self.maximum_of_pools(&limited, device, maximum, check),
+                    (_, Some(NamedThing::Stack | NamedThing::Module)) => {
                         self.maximum_of_stacks(&limited, device, maximum, check);
                     }
-                    // These have no absolute limits, or are not checked on each device.
-                    LimitKind::StackHighest
-                    | LimitKind::Phases
-                    | LimitKind::ReservedInPhases
-                    | LimitKind::Outside
-                    | LimitKind::Serving(_)
-                    | LimitKind::Imbalance
-                    | LimitKind::Ranks
-                    | LimitKind::Leaks
-                    | LimitKind::OutOfMemory
-                    | LimitKind::Headroom
-                    | LimitKind::Growth
-                    | LimitKind::Trust => {}
+                    // These have no absolute limits on a device.
+                    (_, Some(NamedThing::Phase) | None) => {}
                 }
             }
             if let Some(pattern) = maximum

@@ -7,19 +7,32 @@ use ptmem_trace::profile::{DeviceProfile, Profile};
 use ptmem_trace::stack::GroupBy;
 use ptmem_trace::tags::{HOW_TO_RECORD, SEVERAL_MODULES};
 
-use super::accepted::Budget;
 use super::growth::Gated;
 use super::judge::Judge;
 use super::limited::Limited;
-use super::{Check, GrowthLimit, LimitKind, Maximum, Thresholds};
+use super::parts::LimitedPart;
+use super::{Check, GrowthLimit, LimitKind, Maximum, Outcome, Thresholds};
 
-impl Gated<'_> {
-    /// The check of what has a name, with what is accepted of it.
-    pub(super) fn compare_named(&self, name: &str, held: Sides<u64>, budget: &Budget<'_>) -> Check {
-        let mut check = self.check().named(name);
-        check.compare(held.map(|bytes| Some(*bytes)), &self.growth.limit);
-        budget.accept_named(&mut check, name);
-        check
+impl<'a> Gated<'a> {
+    /// What each side holds by its name, where the limit is about that.
+    pub(super) fn held(&self) -> Sides<BTreeMap<String, u64>> {
+        let kind = self.growth.target.kind;
+        Sides::BOTH.map(|&side| held(kind, self.diff.profiles.of(side), self.sides.of(side)))
+    }
+
+    /// What the limit is about of this, each with what is accepted of it. What only one side has was, or is, nothing.
+    pub(super) fn named_parts(&self, held: &Sides<BTreeMap<String, u64>>) -> Vec<LimitedPart<'a>> {
+        let budget = self.budget();
+        let names: BTreeSet<&String> = held.before.keys().chain(held.after.keys()).collect();
+        let names = names.into_iter().filter(|name| self.growth.target.selects(name));
+        let parts = names.map(|name| {
+            let figure = held.map(|held| held.get(name).copied().unwrap_or(0));
+            let mut check = self.check().named(name);
+            check.compare(figure.map(|bytes| Some(*bytes)), &self.growth.limit);
+            budget.accept_named(&mut check, name);
+            self.part(check, figure)
+        });
+        parts.collect()
     }
 }
 
@@ -27,7 +40,7 @@ impl Judge {
     /// A check for each name that exceeds the limit, or one that passes. What only one side has was, or is, nothing.
     pub(super) fn growth_of_named(&mut self, gated: &Gated<'_>) {
         let kind = gated.growth.target.kind;
-        let held = Sides::BOTH.map(|&side| held(kind, gated.diff.profiles.of(side), gated.sides.of(side)));
+        let held = gated.held();
         let profiles = &gated.diff.profiles;
         let mut sides = held.each().into_iter().filter(|_| kind == LimitKind::Modules);
         if let Some((side, _)) =
@@ -36,14 +49,8 @@ impl Judge {
             return self.cannot_tell(gated.check(), format!("the {side} has no modules: {HOW_TO_RECORD}"));
         }
         let checked = self.checks.len();
-        let budget = gated.budget();
-        let names: BTreeSet<&String> = held.before.keys().chain(held.after.keys()).collect();
-        for name in names.into_iter().filter(|name| gated.growth.target.selects(name)) {
-            let held = held.map(|held| held.get(name).copied().unwrap_or(0));
-            if !gated.growth.limit.holds(held.before, held.delta()) {
-                self.add(gated.compare_named(name, held, &budget));
-            }
-        }
+        let all = gated.named_parts(&held).into_iter().map(|part| part.check);
+        all.filter(|check| check.outcome != Outcome::Pass || check.is_accepted()).for_each(|check| self.add(check));
         self.or_pass(checked, gated.check(), None);
     }
 

@@ -9,7 +9,7 @@ use ptmem_trace::profile::DeviceProfile;
 use super::growth::Gated;
 use super::judge::Judge;
 use super::kind::NeededPart;
-use super::{Bound, Check, CheckedFigures, LimitKind, Outcome};
+use super::{Bound, Check, CheckedFigures, LimitKind, NamedThing, Outcome};
 
 /// The sides that lack a part which a limit is about.
 pub(super) struct Partial {
@@ -54,31 +54,20 @@ impl Gated<'_> {
         let corresponds = self.device.places.as_ref().is_some_and(|places| places.reason.is_none());
         let is_pass = check.outcome == Outcome::Pass;
         let is_two_sided = check.limit.is_two_sided;
-        match check.kind() {
+        match (check.kind(), check.kind().thing()) {
             _ if check.outcome == Outcome::Inconclusive => true,
-            LimitKind::Metric(metric) => metric.is_least_where_cut() && partial.bound(check).is_some(),
+            (LimitKind::Metric(metric), _) => metric.is_least_where_cut() && partial.bound(check).is_some(),
             // Without the head, memory of one side has a stack and that of the other has none.
-            LimitKind::StackHighest => {
+            (LimitKind::StackHighest, _) => {
                 partial.bound(check).is_some() && !(partial.lacks_head && self.is_unnamed(check))
             }
             // What the before held at most may be more, so that a stack only was held elsewhere.
-            LimitKind::Stacks => !after && corresponds && is_pass && !is_two_sided,
+            (_, Some(NamedThing::Stack)) => !after && corresponds && is_pass && !is_two_sided,
             // The peak of the after is known, and so is what the before holds where it does the same: of what is older than its
             // recording, the module may not be.
-            LimitKind::Modules => !after && corresponds && (is_pass && !is_two_sided || !partial.lacks_head),
-            LimitKind::Phases | LimitKind::ReservedInPhases => {
-                !partial.lacks_head && self.are_phases_known(partial.lacks, check)
-            }
-            LimitKind::Pools
-            | LimitKind::Outside
-            | LimitKind::Serving(_)
-            | LimitKind::Imbalance
-            | LimitKind::Ranks
-            | LimitKind::Leaks
-            | LimitKind::OutOfMemory
-            | LimitKind::Headroom
-            | LimitKind::Growth
-            | LimitKind::Trust => !before && !after,
+            (_, Some(NamedThing::Module)) => !after && corresponds && (is_pass && !is_two_sided || !partial.lacks_head),
+            (_, Some(NamedThing::Phase)) => !partial.lacks_head && self.are_phases_known(partial.lacks, check),
+            (_, Some(NamedThing::Pool) | None) => !before && !after,
         }
     }
 

@@ -1,15 +1,14 @@
 //! The stacks, phases or other parts of a device that one limit on growth is about: a check that passes for all of them has the
 //! figures of none. Those whose growth was accepted have checks of their own.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
 use ptmem_compare::diff::{Diff, Row, Sides};
 use ptmem_trace::profile::{SupposedSizes, Unknown};
 
 use super::growth::Gated;
 use super::judged_figures::{FigureOf, JudgedFigures};
-use super::named::held;
-use super::{Check, CheckedRow, GrowthLimit, LimitKind, Outcome, Thresholds};
+use super::{Check, CheckedRow, GrowthLimit, NamedThing, Outcome, Thresholds};
 
 /// The parts of a device that one check is about.
 pub(super) struct LimitedParts<'a> {
@@ -18,9 +17,9 @@ pub(super) struct LimitedParts<'a> {
 }
 
 /// A stack, phase or other part.
-struct LimitedPart<'a> {
+pub(super) struct LimitedPart<'a> {
     /// Its own check, with the bytes that are accepted of it.
-    check: Check,
+    pub(super) check: Check,
     figures: JudgedFigures,
     /// Its row, where it is a stack.
     row: Option<&'a Row>,
@@ -65,28 +64,20 @@ impl CheckedRow {
 impl<'a> Gated<'a> {
     /// The parts that the limit is about.
     fn parts(&self) -> Vec<LimitedPart<'a>> {
-        match self.growth.target.kind {
-            LimitKind::Stacks | LimitKind::StackHighest => self.stacks(),
-            LimitKind::Phases | LimitKind::ReservedInPhases => {
+        match self.growth.target.kind.thing() {
+            Some(NamedThing::Stack) => self.stacks(),
+            Some(NamedThing::Phase) => {
                 let budget = self.budget();
                 let known = self.phase_rows().filter_map(|row| Some((row, self.figure(row).both()?)));
                 known.map(|(row, figure)| self.part(self.compare_phase(row, &budget), figure)).collect()
             }
-            LimitKind::Modules | LimitKind::Pools => self.named_parts(),
-            LimitKind::Metric(_)
-            | LimitKind::Outside
-            | LimitKind::Serving(_)
-            | LimitKind::Imbalance
-            | LimitKind::Ranks
-            | LimitKind::Leaks
-            | LimitKind::OutOfMemory
-            | LimitKind::Headroom
-            | LimitKind::Growth
-            | LimitKind::Trust => Vec::new(),
+            Some(NamedThing::Module | NamedThing::Pool) => self.named_parts(&self.held()),
+            None => Vec::new(),
         }
     }
 
-    fn part(&self, check: Check, figure: Sides<u64>) -> LimitedPart<'a> {
+    /// A part that is judged by one figure.
+    pub(super) fn part(&self, check: Check, figure: Sides<u64>) -> LimitedPart<'a> {
         LimitedPart { check, figures: JudgedFigures::of_one(&self.growth.limit, figure), row: None, least: 0 }
     }
 
@@ -102,16 +93,6 @@ impl<'a> Gated<'a> {
             parts.push(LimitedPart { check, figures, row: Some(row), least });
         }
         parts
-    }
-
-    fn named_parts(&self) -> Vec<LimitedPart<'a>> {
-        let kind = self.growth.target.kind;
-        let budget = self.budget();
-        let held = Sides::BOTH.map(|&side| held(kind, self.diff.profiles.of(side), self.sides.of(side)));
-        let names: BTreeSet<&String> = held.before.keys().chain(held.after.keys()).collect();
-        let names = names.into_iter().filter(|name| self.growth.target.selects(name));
-        let figures = names.map(|name| (name, held.map(|held| held.get(name).copied().unwrap_or(0))));
-        figures.map(|(name, figure)| self.part(self.compare_named(name, figure, &budget), figure)).collect()
     }
 }
 
