@@ -33,24 +33,19 @@ struct PlannedComparison<'f> {
     files: Sides<&'f Path>,
 }
 
-impl PlannedComparison<'_> {
+impl<'f> PlannedComparison<'f> {
+    /// That of a rank.
+    fn of_rank(pair: &'f Pair, rank: ranks::RankPair<'f>) -> Self {
+        let ranks::RankPair { member, before, after } = rank;
+        let label = &member.label;
+        let name = pair.name.as_ref().map_or_else(|| label.clone(), |name| format!("{name}: {label}"));
+        Self { pair, name: Some(name), member: Some(member), files: Sides { before: &before.path, after: &after.path } }
+    }
+
     /// The bytes of both files.
     fn size(&self) -> u64 {
         ranks::size(self.files.before).saturating_add(ranks::size(self.files.after))
     }
-
-    fn thresholds(&self) -> Thresholds {
-        Thresholds { one_of_ranks: self.member.is_some(), ..self.pair.thresholds.clone() }
-    }
-}
-
-/// The comparisons of one pair.
-struct OfPair<'f> {
-    pair: &'f Pair,
-    /// How many they are.
-    count: usize,
-    /// The ranks that one side lacks, where it is of a job.
-    missing: Option<Vec<ranks::UnpairedRank<'f>>>,
 }
 
 /// How the files of comparisons are read and compared.
@@ -93,93 +88,20 @@ struct Comparer<'a> {
     patch: Option<Patch>,
     /// Names of functions in the checkout.
     names: CheckoutFunctions,
-    /// Whether both sides of a comparison are read at the same time.
-    parallel: bool,
     /// The commits of the first comparison, and whether that of its before follows the other.
     swapped: OnceLock<(Sides<String>, bool)>,
 }
 
-/// Makes all comparisons, those of ranks with no more in memory than the reports need.
+/// Makes all comparisons.
 pub(crate) fn compare_all(pairs: &[Pair], request: &Request<'_>) -> Result<Gate> {
     let patch = request.git.map(|base| git::changed_lines(request.place, base)).transpose()?;
-    let ComparisonPlan { items, parts } = ComparisonPlan::of(pairs)?;
-    let jobs = ranks::jobs(request.view.jobs);
-    // Few comparisons leave cores for both sides of each.
-    let parallel = jobs >= 2 && items.len() <= jobs.div_ceil(2);
-    let run = Comparer { request, patch, names: CheckoutFunctions::default(), parallel, swapped: OnceLock::new() };
-    let sizes: Vec<u64> = items.iter().map(PlannedComparison::size).collect();
+    let run = Comparer { request, patch, names: CheckoutFunctions::default(), swapped: OnceLock::new() };
     let mut usage = Usage::new(request.config);
-    let mut comparisons = Vec::with_capacity(items.len());
-    let mut tables = Sides::<Tables>::default();
-    ranks::in_order(
-        jobs,
-        &sizes,
-        |index| run.compare(&items[index]),
-        |_, mut comparison| {
-            usage.add(&comparison.diff, comparison.judgement.verdict);
-            if comparison.member.is_some() {
-                comparison.diff.pool(&mut tables);
-                if !request.has_pictures() {
-                    comparison.diff.forget_phases();
-                }
-            }
-            comparisons.push(comparison);
-        },
-    )?;
-    let tables = Sides { before: Arc::new(tables.before), after: Arc::new(tables.after) };
-    for comparison in comparisons.iter_mut().filter(|comparison| comparison.member.is_some()) {
-        comparison.diff.share(&tables);
-    }
-    let mut comparisons = comparisons.into_iter();
-    let mut nodes = Vec::with_capacity(parts.len());
-    for OfPair { pair, count, missing } in parts {
-        let of_pair = comparisons.by_ref().take(count);
-        let Some(missing) = missing else {
-            nodes.extend(of_pair.map(GateNode::One));
-            continue;
-        };
-        let paths = pair.called.clone();
-        let paths = paths.unwrap_or_else(|| {
-            Sides { before: &pair.before, after: &pair.after }.map(|path| path.display().to_string())
-        });
-        let thresholds = Thresholds { one_of_ranks: true, ..pair.thresholds.clone() };
-        let missing = run.missing(pair, &missing, jobs)?;
-        let job = Job::compared(of_pair.collect(), pair.name.clone(), paths, missing, &thresholds);
-        nodes.push(GateNode::Job(job));
-    }
+    let nodes = pairs.iter().map(|pair| run.node(pair, &mut usage)).collect::<Result<_>>()?;
     let mut gate = Gate { nodes };
     // Rules that no comparison uses are reported once for all of them.
     gate.remark(usage.unused());
     Ok(gate)
-}
-
-/// The comparisons to be made, and how many of them each pair has.
-struct ComparisonPlan<'f> {
-    items: Vec<PlannedComparison<'f>>,
-    parts: Vec<OfPair<'f>>,
-}
-
-impl<'f> ComparisonPlan<'f> {
-    fn of(pairs: &'f [Pair]) -> Result<Self> {
-        let mut plan = Self { items: Vec::new(), parts: Vec::new() };
-        for pair in pairs {
-            let files = Sides { before: &*pair.before, after: &*pair.after };
-            let Some(found) = &pair.found else {
-                plan.items.push(PlannedComparison { pair, name: pair.name.clone(), member: None, files });
-                plan.parts.push(OfPair { pair, count: 1, missing: None });
-                continue;
-            };
-            let paired = pair.context(ranks::pair(files, found))?;
-            plan.parts.push(OfPair { pair, count: paired.pairs.len(), missing: Some(paired.missing) });
-            for ranks::RankPair { member, before, after } in paired.pairs {
-                let label = &member.label;
-                let name = pair.name.as_ref().map_or_else(|| label.clone(), |name| format!("{name}: {label}"));
-                let files = Sides { before: &*before.path, after: &*after.path };
-                plan.items.push(PlannedComparison { pair, name: Some(name), member: Some(member), files });
-            }
-        }
-        Ok(plan)
-    }
 }
 
 /// What a server states in its output.
@@ -189,11 +111,60 @@ fn stated_in(log: &Path) -> BTreeMap<Serving, StatedFigure> {
 }
 
 impl Comparer<'_> {
-    /// Makes and judges one comparison.
-    fn compare(&self, item: &PlannedComparison<'_>) -> Result<Comparison> {
+    /// The comparison of two files, or those of all ranks of a job.
+    fn node(&self, pair: &Pair, usage: &mut Usage<'_>) -> Result<GateNode<Comparison>> {
+        let files = Sides { before: &*pair.before, after: &*pair.after };
+        let jobs = ranks::jobs(self.request.view.jobs);
+        let Some(found) = &pair.found else {
+            let item = PlannedComparison { pair, name: pair.name.clone(), member: None, files };
+            let comparison = self.compare(&item, &pair.thresholds, jobs >= 2)?;
+            usage.add(&comparison.diff, comparison.judgement.verdict);
+            return Ok(GateNode::One(comparison));
+        };
+        let thresholds = Thresholds { one_of_ranks: true, ..pair.thresholds.clone() };
+        let ranks::Pairs { pairs, missing } = pair.context(ranks::pair(files, found))?;
+        let items: Vec<_> = pairs.into_iter().map(|rank| PlannedComparison::of_rank(pair, rank)).collect();
+        let members = self.members(&items, &thresholds, jobs, usage)?;
+        let missing = self.missing(pair, &missing, jobs)?;
+        let paths = pair.called.clone().unwrap_or_else(|| files.map(|path| path.display().to_string()));
+        Ok(GateNode::Job(Job::compared(members, pair.name.clone(), paths, missing, &thresholds)))
+    }
+
+    /// The comparisons of the ranks of a job, with no more in memory than the reports need.
+    fn members(
+        &self,
+        items: &[PlannedComparison<'_>],
+        thresholds: &Thresholds,
+        jobs: usize,
+        usage: &mut Usage<'_>,
+    ) -> Result<Vec<Comparison>> {
+        let sizes: Vec<u64> = items.iter().map(PlannedComparison::size).collect();
+        // Few comparisons leave cores for both sides of each.
+        let parallel = jobs >= 2 && items.len() <= jobs.div_ceil(2);
+        let mut members = Vec::with_capacity(items.len());
+        let mut tables = Sides::<Tables>::default();
+        ranks::in_order(
+            jobs,
+            &sizes,
+            |index| self.compare(&items[index], thresholds, parallel),
+            |_, mut comparison| {
+                usage.add(&comparison.diff, comparison.judgement.verdict);
+                comparison.diff.pool(&mut tables);
+                if !self.request.has_pictures() {
+                    comparison.diff.forget_phases();
+                }
+                members.push(comparison);
+            },
+        )?;
+        let tables = Sides { before: Arc::new(tables.before), after: Arc::new(tables.after) };
+        members.iter_mut().for_each(|comparison| comparison.diff.share(&tables));
+        Ok(members)
+    }
+
+    /// Makes and judges one comparison, and reads both sides at the same time if requested.
+    fn compare(&self, item: &PlannedComparison<'_>, thresholds: &Thresholds, parallel: bool) -> Result<Comparison> {
         let pair = item.pair;
-        let thresholds = item.thresholds();
-        let mut profiles = pair.context(self.read(item))?;
+        let mut profiles = pair.context(self.read(item, parallel))?;
         let git = self.request.git.zip(self.patch.as_ref());
         // A saved profile has no names but those of its recording.
         if let Some((base, patch)) = git.filter(|_| !self.request.update) {
@@ -215,7 +186,7 @@ impl Comparer<'_> {
             let message = "before and after are the same file: nothing can have changed";
             diff.diagnostics.push(Diagnostic::new(Code::SameInput, None, message));
         }
-        let mut judgement = verdict::judge_diff(&diff, &thresholds);
+        let mut judgement = verdict::judge_diff(&diff, thresholds);
         advice::complete_judgement(&mut judgement);
         advice::complete_diagnostics(&mut diff.diagnostics);
         let min_delta = thresholds.min_delta;
@@ -229,11 +200,11 @@ impl Comparer<'_> {
         profile::ReadOptions { at, ignore: pair.thresholds.ignore.clone(), ..options }
     }
 
-    fn read(&self, item: &PlannedComparison<'_>) -> Result<Sides<Profile>> {
+    fn read(&self, item: &PlannedComparison<'_>, parallel: bool) -> Result<Sides<Profile>> {
         // No addresses are kept for the ranks of a job: there may be thousands.
         let layout = item.member.is_none() && self.request.has_pictures();
         let options = profile::ReadOptions { layout, ..self.options(item.pair) };
-        let profiles = input::profiles(item.files, &options, self.parallel)?;
+        let profiles = input::profiles(item.files, &options, parallel)?;
         for (_, profile) in profiles.each() {
             require_moment(profile)?;
         }

@@ -25,7 +25,7 @@ use super::output;
 pub(crate) use find::{FoundFile, files, find};
 pub(crate) use name::{differ_in_numbers, natural};
 use pair::members;
-pub(crate) use pair::{RankPair, UnpairedRank, pair};
+pub(crate) use pair::{Pairs, RankPair, UnpairedRank, pair};
 pub(crate) use process::{Process, by_member, by_process};
 pub(crate) use work::in_order;
 
