@@ -191,12 +191,12 @@ pub(super) fn judged(
 }
 
 pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode> {
-    let loaded = config::load_at(&StartFolder::here(), &arguments.config)?;
+    let config = config::load(&arguments.config)?;
     let runs = runs(&arguments.snapshots)?;
     let inputs = runs.iter().flat_map(|run| &run.files).map(|file| file.path.as_path());
     output::check_exports(&arguments.view.export, inputs.chain(arguments.config.file()))?;
     require_used(&arguments, &runs)?;
-    let gate = LeakRequest::of(&arguments, &loaded.config).search(&runs)?;
+    let gate = LeakRequest::of(&arguments, &config).search(&runs)?;
     let mut options = report_options(&arguments.view, output);
     arguments.view.write(&StartFolder::here(), &gate, &mut options, output)?;
     Ok(super::exit::exit_code(gate.verdict(), arguments.trust.exit_zero))
@@ -206,16 +206,12 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
 fn require_used(arguments: &LeakArguments, runs: &[ProcessSnapshots]) -> Result<()> {
     let has_series = runs.iter().any(|run| run.files.len() > 1);
     let has_single = runs.iter().any(|run| run.files.len() == 1);
-    let of_single = "a series of snapshots is not divided into steps";
-    let options = [
-        ("--step", arguments.step.is_some() && !has_single, of_single),
-        ("--windows", arguments.windows.is_some() && !has_single, of_single),
-        ("--order", arguments.order.is_some() && !has_series, "a single snapshot has no order"),
+    let of_single = [
+        ("--step", arguments.step.is_some() && !has_single),
+        ("--windows", arguments.windows.is_some() && !has_single),
     ];
-    match options.iter().find(|(_, is_unused, _)| *is_unused) {
-        Some((option, _, reason)) => modes::refuse(option, reason),
-        None => Ok(()),
-    }
+    modes::refuse_given(&of_single, "a series of snapshots is not divided into steps")?;
+    modes::refuse_given(&[("--order", arguments.order.is_some() && !has_series)], "a single snapshot has no order")
 }
 
 /// The snapshots by the rank that their names state, or by their case; without either, all of them are of one process.

@@ -68,12 +68,8 @@ impl ShowArguments {
         if self.tree.options().is_none() || self.view.lists_stacks_beside_tree() {
             return Ok(());
         }
-        let unused = [(self.stacks.grouping.is_of_rows(), "--group-by"), (self.view.source, "--source")];
-        let unused: Vec<&str> = unused.into_iter().filter(|(is_given, _)| *is_given).map(|(_, name)| name).collect();
-        if unused.is_empty() {
-            return Ok(());
-        }
-        modes::refuse(&unused.join(", "), "the call tree takes the place of the stacks")
+        let options = [("--group-by", self.stacks.grouping.is_of_rows()), ("--source", self.view.source)];
+        modes::refuse_given(&options, "the call tree takes the place of the stacks")
     }
 }
 

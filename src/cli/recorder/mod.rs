@@ -80,13 +80,12 @@ impl Method {
     /// Refuses options of a simulated card where none is simulated.
     pub(crate) fn require_used(&self) -> Result<()> {
         let Self { gpu, steps: _, compute, world_size } = self;
-        let options =
-            [("--gpu", gpu.is_some()), ("--compute", compute.is_some()), ("--world-size", world_size.is_some())];
-        let given: Vec<&str> = options.iter().filter(|(_, is_given)| *is_given).map(|(option, _)| *option).collect();
-        if self.is_simulated() || given.is_empty() {
+        if self.is_simulated() {
             return Ok(());
         }
-        modes::refuse(&given.join(", "), "--steps none runs the command on the real card")
+        let options =
+            [("--gpu", gpu.is_some()), ("--compute", compute.is_some()), ("--world-size", world_size.is_some())];
+        modes::refuse_given(&options, "--steps none runs the command on the real card")
     }
 
     /// What to do about a candidate that fails: this, or what else its command may lack.

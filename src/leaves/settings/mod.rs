@@ -164,16 +164,15 @@ fn text_of(settings: &AllocatorSettings) -> String {
 impl SettingsArguments {
     /// Refuses options that are unused where no settings are tried.
     fn require_used(&self) -> Result<()> {
-        let unused = [
-            (!self.settings.is_empty(), "--settings"),
-            (!self.without.is_empty(), "--without"),
-            (self.memory.is_given(), "--device-memory"),
-        ];
-        let unused: Vec<&str> = unused.into_iter().filter(|(is_given, _)| *is_given).map(|(_, name)| name).collect();
-        if self.python.as_os_str() != NO_PYTHON || unused.is_empty() {
+        if self.python.as_os_str() != NO_PYTHON {
             return Ok(());
         }
-        modes::refuse(&unused.join(", "), "no settings are tried")
+        let options = [
+            ("--settings", !self.settings.is_empty()),
+            ("--without", !self.without.is_empty()),
+            ("--device-memory", self.memory.is_given()),
+        ];
+        modes::refuse_given(&options, "no settings are tried")
     }
 }
 
