@@ -122,7 +122,6 @@ impl Gates<'_> {
         rules::edited(&RuleChange {
             root: &root,
             base: &of_base.commit.hash,
-            head: None,
             folder: &below.to_string_lossy(),
             workflow: workflow.as_deref(),
             named: &named,

@@ -1,14 +1,13 @@
 //! The change of the code that `--git` names, and the committed text of files, by the program git.
 
 mod kinds;
+mod objects;
 mod program;
 mod repository;
 
-use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
-use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -18,7 +17,7 @@ use ptmem::units::Size;
 use ptmem_base::text::thousands;
 
 use kinds::{is_read, may_be_python};
-use program::answer;
+pub(crate) use objects::{GitObject, Objects};
 pub(crate) use program::{allow_fetching, commit, git, is_range, output, text};
 pub(crate) use repository::{Repository, require_object};
 
@@ -33,8 +32,6 @@ pub(crate) struct Base {
     place: StartFolder,
     repository: Repository,
     commit: String,
-    /// What differs from it, once it was asked for: a job may have a thousand files.
-    changes: OnceCell<Vec<Sides<Option<String>>>>,
 }
 
 impl Base {
@@ -42,7 +39,7 @@ impl Base {
     pub(crate) fn find(place: &StartFolder, name: &str) -> Result<Self> {
         let repository = Repository::find(place).context("--git")?;
         let commit = repository.merge_base(name)?;
-        Ok(Self { place: place.clone(), repository, commit, changes: OnceCell::new() })
+        Ok(Self { place: place.clone(), repository, commit })
     }
 
     /// The path from the root of the repository; none for a file outside of it. Links of the checkout are not followed: the
@@ -58,30 +55,14 @@ impl Base {
 
     /// The bytes of a file at this commit, links within the repository resolved; `None` if it does not exist.
     pub(crate) fn read(&self, path_below_root: &str) -> Result<Option<Vec<u8>>> {
-        // A request is a line.
-        if path_below_root.contains('\n') {
-            return Ok(None);
-        }
-        let mut request = tempfile::tempfile()?;
-        writeln!(request, "{}:{path_below_root}", self.commit)?;
-        request.rewind()?;
-        let mut command = self.repository.git();
-        command.stdin(request);
-        let answers = output(&mut command, &["cat-file", "--batch", "--follow-symlinks"])?;
-        Ok(answer(&mut &*answers).map(<[u8]>::to_vec))
-    }
-
-    /// What differs from this commit.
-    fn changes(&self) -> Result<&[Sides<Option<String>>]> {
-        if self.changes.get().is_none() {
-            let _ = self.changes.set(self.repository.changes(&self.commit, None, "all")?);
-        }
-        Ok(self.changes.get().map_or(&[], Vec::as_slice))
+        let mut objects = Objects::open(&mut self.repository.git(), &["--follow-symlinks"])?;
+        let object = objects.read(&format!("{}:{path_below_root}", self.commit), u64::MAX - 1)?;
+        Ok(object.and_then(|object| object.bytes))
     }
 
     /// The path at this commit of a file that was changed, renamed or removed since; git may not know what took its place.
     pub(crate) fn former_path(&self, path_below_root: &str) -> Result<Option<String>> {
-        let changes = self.changes()?;
+        let changes = self.repository.changes(&self.commit, None, "all")?;
         let is_it = |path: &Option<String>| path.as_deref() == Some(path_below_root);
         let changed = changes.iter().find(|paths| is_it(&paths.after));
         let changed = changed.or_else(|| changes.iter().find(|paths| is_it(&paths.before)));

@@ -65,17 +65,3 @@ pub(crate) fn commit(git: &mut Command, name: &str) -> Option<String> {
 pub(crate) fn is_range(name: &str) -> bool {
     name.contains("..")
 }
-
-/// The next answer of `git cat-file --batch`: a line with name, type and size, and the bytes; or a line that says why there are
-/// none.
-pub(crate) fn answer<'a>(answers: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let end = answers.iter().position(|byte| *byte == b'\n')?;
-    let head = String::from_utf8_lossy(&answers[..end]);
-    *answers = &answers[end + 1..];
-    let words: Vec<&str> = head.split(' ').collect();
-    let [name, kind, size] = words[..] else { return None };
-    let size = size.parse().ok().filter(|_| name.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
-    let (bytes, rest) = answers.split_at_checked(size)?;
-    *answers = rest.get(1..)?;
-    (kind == "blob").then_some(bytes)
-}

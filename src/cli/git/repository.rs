@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
-use std::io::{self, Seek, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,7 +11,8 @@ use ptmem::sides::Sides;
 
 use super::LARGEST_FILE;
 use super::kinds::may_matter;
-use super::program::{answer, commit, git, is_range, output, text};
+use super::objects::Objects;
+use super::program::{commit, git, is_range, output, text};
 use crate::cli::checkout;
 use crate::cli::place::StartFolder;
 
@@ -162,21 +163,14 @@ impl Repository {
         commit: &str,
         paths: impl Iterator<Item = &'p str>,
     ) -> Result<BTreeMap<&'p str, String>> {
-        // A request is a line.
-        let asked: Vec<&str> = paths.filter(|path| !path.contains('\n')).collect();
-        let mut requests = tempfile::tempfile()?;
-        for path in &asked {
-            writeln!(requests, "{commit}:{path}")?;
+        let mut objects = Objects::open(&mut self.git(), &[])?;
+        let mut texts = BTreeMap::new();
+        for path in paths {
+            let object = objects.read(&format!("{commit}:{path}"), LARGEST_FILE)?;
+            if let Some(bytes) = object.and_then(|object| object.bytes) {
+                texts.insert(path, String::from_utf8_lossy(&bytes).into_owned());
+            }
         }
-        requests.rewind()?;
-        let mut command = self.git();
-        command.stdin(requests);
-        let answers = output(&mut command, &["cat-file", "--batch"])?;
-        let mut answers = &*answers;
-        let texts = asked.into_iter().filter_map(|path| {
-            let text = answer(&mut answers).filter(|text| text.len() as u64 <= LARGEST_FILE)?;
-            Some((path, String::from_utf8_lossy(text).into_owned()))
-        });
-        Ok(texts.collect())
+        Ok(texts)
     }
 }

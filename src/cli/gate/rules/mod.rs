@@ -4,7 +4,6 @@
 
 mod disk;
 mod lines;
-mod objects;
 mod reach;
 #[cfg(test)]
 mod tests;
@@ -27,14 +26,12 @@ const GITHUB: &str = ".github";
 /// The name of the configuration. Some file systems ignore case.
 const CONFIGURATION: &str = "ptmem.toml";
 
-/// The two sides of a change, and what its gates name. Recorded code can write to the working tree: ask before it runs.
+/// A change in the working tree, and what its gates name. Recorded code can write to that tree: ask before it runs.
 pub(super) struct RuleChange<'c> {
     /// The root of the checkout.
     pub(super) root: &'c Path,
     /// The commit that the change begins at.
     pub(super) base: &'c str,
-    /// The commit with the change; none for the working tree.
-    pub(super) head: Option<&'c str>,
     /// The working directory, from the root.
     pub(super) folder: &'c str,
     /// The path of the workflow that runs; none where it is not known.
@@ -71,7 +68,9 @@ pub(super) struct EditedFile {
 
 /// The files that the change edits, sorted by their paths.
 pub(super) fn edited(change: &RuleChange<'_>) -> Result<Vec<EditedFile>> {
-    let mut trees = Sides { before: FileTree::of_commit(change.root, change.base)?, after: after(change)? };
+    let before = FileTree::of_commit(change.root, change.base)?;
+    let after = FileTree::of_checkout(change.root, &others(change.folder))?;
+    let mut trees = Sides { before, after };
     let mut met = Met::default();
     watch_configurations(&trees, change.folder, &mut met);
     for named in change.named {
@@ -83,13 +82,6 @@ pub(super) fn edited(change: &RuleChange<'_>) -> Result<Vec<EditedFile>> {
     reach::watch(&mut trees, change.workflow, &mut met)?;
     follow_all(&mut trees, met.paths.clone(), &mut met)?;
     differing(&mut trees, met)
-}
-
-fn after(change: &RuleChange<'_>) -> Result<FileTree> {
-    match change.head {
-        Some(head) => FileTree::of_commit(change.root, head),
-        None => FileTree::of_checkout(change.root, &others(change.folder)),
-    }
 }
 
 /// The folders from the working directory up to the root, each with a slash at its end, the root without a name.

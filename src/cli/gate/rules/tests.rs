@@ -124,16 +124,10 @@ impl Repo {
         ]);
     }
 
-    fn edited_with(&self, befores: &[&str], head: Option<&str>, workflow: Option<&str>) -> Vec<EditedFile> {
+    fn edited_with(&self, befores: &[&str], workflow: Option<&str>) -> Vec<EditedFile> {
         let befores: Vec<String> = befores.iter().map(|before| (*before).to_owned()).collect();
-        let change = RuleChange {
-            root: self.folder.path(),
-            base: "base",
-            head,
-            folder: "examples/train",
-            workflow,
-            named: &befores,
-        };
+        let change =
+            RuleChange { root: self.folder.path(), base: "base", folder: "examples/train", workflow, named: &befores };
         edited(&change).unwrap()
     }
 
@@ -142,10 +136,9 @@ impl Repo {
     fn told(&self, befores: &[&str]) -> Vec<EditedFile> {
         // Of befores, files that git does not know are recordings and downloads.
         self.git(&["add", "--intent-to-add", "."]);
-        let uncommitted = self.edited_with(befores, None, Some(GATE));
+        let uncommitted = self.edited_with(befores, Some(GATE));
         self.commit();
-        let committed = self.edited_with(befores, Some("HEAD"), Some(GATE));
-        assert_eq!(self.edited_with(befores, None, Some(GATE)), committed);
+        let committed = self.edited_with(befores, Some(GATE));
         assert!(
             uncommitted.iter().map(|edited| &edited.path).eq(committed.iter().map(|edited| &edited.path)),
             "{uncommitted:?} {committed:?}"
@@ -229,7 +222,7 @@ fn every_configuration_up_to_the_root_is_shown() {
     // One that git ignores counts, too.
     let repo = Repo::new(&[(".gitignore", "examples/ptmem.toml\n")]);
     repo.write("examples/ptmem.toml", &looser);
-    let told = repo.edited_with(&[], None, Some(GATE));
+    let told = repo.edited_with(&[], Some(GATE));
     assert_eq!(told.iter().map(words).collect::<Vec<_>>(), ["added examples/ptmem.toml"]);
 }
 
@@ -289,7 +282,7 @@ fn what_the_workflow_reaches_by_name_is_shown_in_turn_and_nothing_else() {
     repo.write(".github/workflows/test.yml", "another\n");
     for workflow in [None, Some(".github/workflows/elsewhere.yml")] {
         assert_eq!(
-            repo.edited_with(&[], None, workflow).iter().map(words).collect::<Vec<_>>(),
+            repo.edited_with(&[], workflow).iter().map(words).collect::<Vec<_>>(),
             ["changed .github/workflows/test.yml"]
         );
     }
@@ -338,14 +331,14 @@ fn files_that_the_change_does_not_edit_are_not_shown() {
     repo.write("base/large.pkl", "nine byte");
     repo.write("base/lines.json", "1\r\n2\r\n");
     repo.write("ptmem.toml", RULES.replace('\n', "\r\n"));
-    assert_eq!(repo.edited_with(&["base", "base/downloaded.json"], None, Some(GATE)), []);
+    assert_eq!(repo.edited_with(&["base", "base/downloaded.json"], Some(GATE)), []);
     repo.write("base/large.pkl", "ten bytes.");
-    assert_eq!(repo.edited_with(&["base"], None, Some(GATE)).len(), 1);
+    assert_eq!(repo.edited_with(&["base"], Some(GATE)).len(), 1);
     // A sparse checkout has none of them.
     repo.git(&["reset", "--quiet", "--hard"]);
     repo.git(&["sparse-checkout", "set", "--no-cone", "/examples/"]);
     assert!(!repo.folder.path().join("ptmem.toml").exists());
-    assert_eq!(repo.edited_with(&["base"], None, Some(GATE)), []);
+    assert_eq!(repo.edited_with(&["base"], Some(GATE)), []);
 }
 
 #[test]
@@ -500,7 +493,7 @@ fn an_edit_of_any_key_is_shown_with_its_line() {
     assert!(keys.len() > 20, "{keys:?}");
     for key in keys {
         repo.write("ptmem.toml", format!("{RULES}{key} = 1\n"));
-        let told = repo.edited_with(&[], None, Some(GATE));
+        let told = repo.edited_with(&[], Some(GATE));
         assert!(told.len() == 1 && told[0].diff.contains(&format!("+{key} = 1")), "{key}: {told:?}");
     }
 }
@@ -522,7 +515,7 @@ proptest! {
             }
         }
         repo.commit();
-        let told: BTreeSet<String> = repo.edited_with(&["base"], Some("HEAD"), Some(GATE)).into_iter().map(|edited| edited.path).collect();
+        let told: BTreeSet<String> = repo.edited_with(&["base"], Some(GATE)).into_iter().map(|edited| edited.path).collect();
         let edited = edits.iter().filter(|(at, bytes)| **at < 4 && bytes.as_ref() != Some(&before[**at]));
         let edited: BTreeSet<String> = edited.map(|(at, _)| paths[*at].to_owned()).collect();
         prop_assert_eq!(told, edited);

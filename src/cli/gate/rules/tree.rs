@@ -9,8 +9,10 @@ use anyhow::Result;
 use ptmem_base::text::thousands;
 
 use super::disk::{bytes_of, is_pointer, on_disk, without_returns};
-use super::objects::{GitObject, LARGEST, Objects};
-use crate::cli::git::{git, output};
+use crate::cli::git::{GitObject, Objects, git, output};
+
+/// The largest file whose text is compared line by line, and whose line ends may differ.
+const LARGEST: u64 = 4 << 20;
 
 /// A path from the root, parted by slashes.
 type Name = Vec<u8>;
@@ -32,23 +34,13 @@ enum EntryKind {
     Submodule,
 }
 
-/// Where the contents of an entry are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum EntrySource {
-    /// In the repository alone.
-    Object,
-    /// In the checkout, and what git last saw there in the repository.
-    Checkout,
-    /// In the checkout alone.
-    Untracked,
-}
-
 #[derive(Debug, Clone)]
 struct TreeEntry {
     kind: EntryKind,
-    /// The name of the object.
+    /// The name of the object in the repository; empty for what git does not track.
     id: String,
-    source: EntrySource,
+    /// Whether it is in the checkout, not in the repository alone.
+    is_on_disk: bool,
     /// The submodule whose file it is; empty for the repository itself.
     module: Name,
 }
@@ -111,8 +103,8 @@ pub(super) struct FileTree {
     root: PathBuf,
     is_checkout: bool,
     entries: BTreeMap<Name, TreeEntry>,
-    /// Submodules that were looked for, and whether they are here.
-    opened: BTreeMap<Name, bool>,
+    /// Submodules that are not here.
+    absent: BTreeSet<Name>,
     /// By the submodule that they are of.
     objects: BTreeMap<Name, Objects>,
 }
@@ -121,6 +113,7 @@ impl FileTree {
     pub(super) fn of_commit(root: &Path, commit: &str) -> Result<Self> {
         let mut tree = Self::new(root, false);
         tree.add_commit(root, commit, b"")?;
+        tree.add_submodules();
         Ok(tree)
     }
 
@@ -135,9 +128,10 @@ impl FileTree {
         for path in listed.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
             let is_link = on_disk(root, path).is_some_and(|path| path.is_symlink());
             let kind = if is_link { EntryKind::Link } else { EntryKind::File };
-            let entry = TreeEntry { kind, id: String::new(), source: EntrySource::Untracked, module: Name::new() };
+            let entry = TreeEntry { kind, id: String::new(), is_on_disk: true, module: Name::new() };
             tree.entries.entry(path.to_vec()).or_insert(entry);
         }
+        tree.add_submodules();
         Ok(tree)
     }
 
@@ -146,7 +140,7 @@ impl FileTree {
             root: root.to_owned(),
             is_checkout,
             entries: BTreeMap::new(),
-            opened: BTreeMap::new(),
+            absent: BTreeSet::new(),
             objects: BTreeMap::new(),
         }
     }
@@ -156,7 +150,7 @@ impl FileTree {
         let listed = output(&mut git(Some(folder)), &["ls-tree", "-r", "-z", "--full-tree", commit])?;
         for (words, path) in records(&listed) {
             if let [mode, _, id] = words[..] {
-                self.add(module, path, mode, id, EntrySource::Object);
+                self.add(module, path, mode, id, false);
             }
         }
         Ok(())
@@ -168,20 +162,19 @@ impl FileTree {
         for (words, path) in records(&listed) {
             if let [tag, mode, id, _] = words[..] {
                 // A sparse checkout leaves files out that are not removed.
-                let source = if tag == "S" { EntrySource::Object } else { EntrySource::Checkout };
-                self.add(module, path, mode, id, source);
+                self.add(module, path, mode, id, tag != "S");
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, module: &[u8], path: &[u8], mode: &str, id: &str, source: EntrySource) {
+    fn add(&mut self, module: &[u8], path: &[u8], mode: &str, id: &str, is_on_disk: bool) {
         let kind = match mode {
             "120000" => EntryKind::Link,
             "160000" => EntryKind::Submodule,
             _ => EntryKind::File,
         };
-        let entry = TreeEntry { kind, id: id.to_owned(), source, module: module.to_vec() };
+        let entry = TreeEntry { kind, id: id.to_owned(), is_on_disk, module: module.to_vec() };
         self.entries.insert(joined(module, path), entry);
     }
 
@@ -190,15 +183,22 @@ impl FileTree {
         self.entries.keys().map(Vec::as_slice)
     }
 
-    /// Adds the files of a submodule, once.
-    fn open_submodule(&mut self, path: &[u8], met: &mut Met) {
-        if !self.opened.contains_key(path) {
-            let is_here = self.is_added(path);
-            self.opened.insert(path.to_vec(), is_here);
+    /// Adds the files of all submodules that are here, also of those within others.
+    fn add_submodules(&mut self) {
+        let mut waiting = self.submodules(b"");
+        while let Some(path) = waiting.pop() {
+            if self.is_added(&path) {
+                waiting.extend(self.submodules(&path));
+            } else {
+                self.absent.insert(path);
+            }
         }
-        if self.opened.get(path) == Some(&false) {
-            met.unreadable.insert(path.to_vec(), NOT_HERE);
-        }
+    }
+
+    /// The submodules below a folder.
+    fn submodules(&self, folder: &[u8]) -> Vec<Name> {
+        let entries = self.under(folder).filter(|(_, entry)| entry.kind == EntryKind::Submodule);
+        entries.map(|(path, _)| path.clone()).collect()
     }
 
     /// Adds the files of a submodule; false if they are not here.
@@ -210,19 +210,6 @@ impl FileTree {
             Some(folder) if self.is_checkout => self.add_checkout(&folder, path).is_ok(),
             Some(folder) => self.add_commit(&folder, &id, path).is_ok(),
             None => false,
-        }
-    }
-
-    /// Adds the files of the submodules below a folder, and of those within them.
-    fn open_submodules(&mut self, folder: &[u8], met: &mut Met) -> Result<()> {
-        loop {
-            let is_new = |(path, entry): &(&Name, &TreeEntry)| {
-                entry.kind == EntryKind::Submodule && !self.opened.contains_key(*path)
-            };
-            let Some(path) = self.under(folder).find(is_new).map(|(path, _)| path.clone()) else { return Ok(()) };
-            self.follow(&path, met)?;
-            // One that a link hides is not looked into.
-            self.opened.entry(path).or_insert(true);
         }
     }
 
@@ -259,7 +246,9 @@ impl FileTree {
                 }
                 Some(EntryKind::Submodule) => {
                     met.paths.insert(own.clone());
-                    self.open_submodule(&own, met);
+                    if self.absent.contains(&own) {
+                        met.unreadable.insert(own.clone(), NOT_HERE);
+                    }
                 }
                 Some(EntryKind::File) if rest.is_empty() => return Ok(LinkTarget::File(own)),
                 Some(EntryKind::File) => return Ok(LinkTarget::Nowhere),
@@ -286,7 +275,9 @@ impl FileTree {
         let mut seen = BTreeSet::from([folder.to_vec()]);
         let mut folders = VecDeque::from([(Name::new(), folder.to_vec())]);
         while let Some((name, folder)) = folders.pop_front() {
-            self.open_submodules(&folder, met)?;
+            for submodule in self.submodules(&folder) {
+                self.follow(&submodule, met)?;
+            }
             let skipped = if folder.is_empty() { 0 } else { folder.len() + 1 };
             let entries: Vec<(Name, EntryKind)> =
                 self.under(&folder).map(|(path, entry)| (path.clone(), entry.kind)).collect();
@@ -311,7 +302,7 @@ impl FileTree {
         if entry.kind == EntryKind::Submodule {
             return Ok(PathState::Submodule);
         }
-        if entry.source == EntrySource::Object {
+        if !entry.is_on_disk {
             return self.object_state(&entry);
         }
         let Some(file) = on_disk(&self.root, path) else { return Ok(PathState::Unreadable(NO_NAME)) };
@@ -329,10 +320,10 @@ impl FileTree {
     fn object(&mut self, entry: &TreeEntry) -> Result<Option<GitObject>> {
         if !self.objects.contains_key(&entry.module) {
             let folder = on_disk(&self.root, &entry.module).unwrap_or_else(|| self.root.clone());
-            self.objects.insert(entry.module.clone(), Objects::open(&folder)?);
+            self.objects.insert(entry.module.clone(), Objects::open(&mut git(Some(&folder)), &[])?);
         }
         match self.objects.get_mut(&entry.module) {
-            Some(objects) if !entry.id.is_empty() => objects.read(&entry.id),
+            Some(objects) if !entry.id.is_empty() => objects.read(&entry.id, LARGEST),
             Some(_) | None => Ok(None),
         }
     }
@@ -352,7 +343,7 @@ impl FileTree {
 
     /// A file of the checkout: what git keeps of it, if the two are the same but for what git itself writes otherwise.
     fn file_state(&mut self, entry: &TreeEntry, file: &Path, size: u64) -> Result<PathState> {
-        let kept = if entry.source == EntrySource::Untracked { None } else { self.object(entry)? };
+        let kept = self.object(entry)?;
         if let Some(bytes) = kept.as_ref().and_then(|object| object.bytes.as_deref()) {
             let is_same =
                 size <= LARGEST && fs::read(file).is_ok_and(|read| without_returns(&read) == without_returns(bytes));
