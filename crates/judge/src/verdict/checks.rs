@@ -224,34 +224,15 @@ impl Check {
         !self.is_of_stacks() || self.row.as_ref().is_none_or(|own| own.key.as_ref().is_none_or(|key| *key == row.key))
     }
 
-    /// The most bytes with which it passes: those that the limit allows, and those that are accepted.
-    fn most(&self) -> Option<i128> {
-        let most = self.limit.allowed?.saturating_add(self.limit.accepted);
-        Some(i128::try_from(most).unwrap_or(i128::MAX))
-    }
-
-    /// The bytes by which it is beyond them, negative where it is not.
+    /// The bytes by which it is beyond what the limit allows and what is accepted, negative where it is not.
     pub(super) fn distance(&self) -> Option<i128> {
-        Some(self.measured()?.saturating_sub(self.most()?))
-    }
-
-    /// Whether a change that is known only to within an error is on both sides of the limit.
-    pub(super) fn is_decided_within(&self, error: u64) -> bool {
-        let (Some(change), Some(allowed)) = (self.measured(), self.most()) else { return false };
-        !self.limit.is_absolute
-            && change != 0
-            && (change - i128::from(error) <= allowed)
-            && (change + i128::from(error) > allowed)
+        let most = self.limit.allowed?.saturating_add(self.limit.accepted);
+        Some(self.measured()?.saturating_sub(i128::try_from(most).unwrap_or(i128::MAX)))
     }
 
     /// Whether its outcome could be another if its figures are off by an error.
     pub(super) fn crosses_within(&self, error: i128) -> bool {
-        let (Some(measured), Some(allowed)) = (self.measured(), self.most()) else { return false };
-        let crosses = match self.outcome {
-            Outcome::Pass => measured + error > allowed,
-            Outcome::Inconclusive | Outcome::Exceeded => measured - error <= allowed,
-        };
-        error > 0 && crosses
+        self.distance().is_some_and(|distance| distance - error <= 0 && distance + error > 0)
     }
 
     /// The label of the stack, phase or module, where it is about one.

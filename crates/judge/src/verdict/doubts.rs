@@ -216,7 +216,7 @@ impl<'a> JudgedInput<'a> {
         }
     }
 
-    fn diff(self) -> Option<&'a Diff> {
+    pub(super) fn diff(self) -> Option<&'a Diff> {
         match self {
             Self::Comparison(diff) => Some(diff),
             Self::Snapshot(_) => None,
@@ -260,7 +260,9 @@ impl Doubtful {
             Self::All => true,
             Self::Growth => !check.limit.is_absolute,
             Self::GrowthBesideMended => !check.limit.is_absolute && check.excuse != Some(PassedBy::Mended),
-            Self::DecidedBy(bytes) => check.is_decided_within(*bytes),
+            Self::DecidedBy(bytes) => {
+                !check.limit.is_absolute && check.measured() != Some(0) && check.crosses_within((*bytes).into())
+            }
             // More may be needed than an improvement shows; and less is between a peak and a median that are higher.
             Self::NotExceeded => {
                 let is_least = check.kind().is_least_in_part() && !check.kind().is_of_ranks();
