@@ -7,6 +7,7 @@ use ptmem_base::diagnostic::Diagnostic;
 use ptmem_compare::diff::{Diff, Side, Sides};
 use ptmem_trace::profile::Profile;
 
+use super::doubts::JudgedInput;
 use super::headline::{Badness, NamedJudgement, badness, headline};
 use super::ranks::RankResult;
 use super::{Headline, Judgement, Member, MissingRank, Outcome, Ranks, Thresholds, Verdict, has_ranks};
@@ -261,7 +262,8 @@ impl Job<Comparison> {
         missing: Vec<MissingRank>,
         thresholds: &Thresholds,
     ) -> Self {
-        let of_ranks: Vec<_> = members.iter().map(RankResult::compared).collect();
+        let of_ranks: Vec<_> =
+            members.iter().map(|of| RankResult::new(of, JudgedInput::Comparison(&of.diff))).collect();
         let paths = Sides { before: Some(paths.before), after: Some(paths.after) };
         let ranks = Ranks::judged(name, paths, missing, &of_ranks, thresholds);
         Self { members, ranks }
@@ -271,7 +273,7 @@ impl Job<Comparison> {
 impl Job<Reading> {
     /// The ranks of a job in this directory or glob, judged together by the limits on each.
     pub fn read(path: String, members: Vec<Reading>, thresholds: &Thresholds) -> Self {
-        let ranks: Vec<_> = members.iter().map(RankResult::read).collect();
+        let ranks: Vec<_> = members.iter().map(|of| RankResult::new(of, JudgedInput::Snapshot(&of.profile))).collect();
         let paths = Sides { before: None, after: Some(path) };
         let ranks = Ranks::judged(None, paths, Vec::new(), &ranks, thresholds);
         Self { members, ranks }

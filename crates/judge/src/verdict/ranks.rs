@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::slice;
 
-use ptmem_compare::diff::{Change, Side, Sides};
+use ptmem_compare::diff::{Change, DeviceDiff, Diff, Side, Sides};
 
 use super::doubts::{self, JudgedInput};
 use super::judge::Judge;
@@ -11,8 +11,8 @@ use super::partial::Partial;
 use super::phases::near_phases;
 use super::rank_peaks::{KnownPeak, RankPeaks, RankSpread, or_unknown};
 use super::{
-    Check, Comparison, GrowthLimit, Judgement, Level, LimitKind, Maximum, Member, MissingRank, Outcome, Reading,
-    Thresholds, growth, maxima, numbers,
+    Check, GrowthLimit, Judged, Judgement, Level, LimitKind, Maximum, Member, MissingRank, Outcome, Thresholds, growth,
+    maxima, numbers,
 };
 
 /// The ranks of a job.
@@ -39,49 +39,55 @@ pub(super) struct RankResult<'a> {
     peaks: Vec<Sides<KnownPeak>>,
     /// Its own checks.
     checks: &'a [Check],
-    /// The labels of its stacks.
-    stacks: Vec<&'a str>,
-    /// The names of its phases.
-    phases: Vec<&'a str>,
 }
 
 impl<'a> RankResult<'a> {
-    pub(super) fn compared(comparison: &'a Comparison) -> Self {
-        let Comparison { member, diff, judgement, .. } = comparison;
-        let peaks = diff.devices.iter().filter(|device| !device.is_host()).map(|device| {
-            let sides = diff.sides_of(device);
-            let mut known = Sides::BOTH.map(|&side| KnownPeak::of(diff.profiles.of(side), *sides.of(side)));
-            if let Some(partial) = sides.both().and_then(|of| Partial::new(device, of, LimitKind::Imbalance)) {
-                partial.lacks.each().into_iter().for_each(|(side, lacks)| known.of_mut(side).is_cut = *lacks);
-            }
-            known
-        });
-        Self {
-            label: member.as_ref().map_or("", |member| &member.label),
-            input: JudgedInput::Comparison(diff),
-            peaks: or_unknown(peaks.collect()),
-            checks: &judgement.checks,
-            stacks: growth::labels(diff.devices.iter()).collect(),
-            phases: diff.devices.iter().flat_map(|device| &device.phases).map(|row| &*row.name).collect(),
-        }
+    pub(super) fn new(of: &'a impl Judged, input: JudgedInput<'a>) -> Self {
+        let label = of.member().map_or("", |member| &member.label);
+        let checks = of.judgement().map_or(&[][..], |judgement| &judgement.checks);
+        Self { label, input, peaks: peaks(input), checks }
     }
 
     fn peaks_of(&self, side: Side) -> Vec<KnownPeak> {
         self.peaks.iter().map(|sides| *sides.of(side)).collect()
     }
 
-    pub(super) fn read(reading: &'a Reading) -> Self {
-        let peaks = RankPeaks::of(&reading.profile).0.into_iter();
-        Self {
-            label: reading.member.as_ref().map_or("", |member| &member.label),
-            input: JudgedInput::Snapshot(&reading.profile),
-            peaks: peaks.map(|after| Sides { before: KnownPeak::default(), after }).collect(),
-            checks: reading.judgement.as_ref().map_or(&[], |judgement| &judgement.checks),
-            stacks: reading.profile.devices.iter().flat_map(maxima::labels).collect(),
-            // There are no absolute limits on phases.
-            phases: Vec::new(),
+    /// The labels of its stacks.
+    fn stacks(&self) -> Vec<&'a str> {
+        match self.input {
+            JudgedInput::Comparison(diff) => growth::labels(diff.devices.iter()).collect(),
+            JudgedInput::Snapshot(profile) => profile.devices.iter().flat_map(maxima::labels).collect(),
         }
     }
+
+    /// The names of its phases. There are no absolute limits on phases.
+    fn phases(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let devices = self.input.diff().into_iter().flat_map(|diff| &diff.devices);
+        devices.flat_map(|device| &device.phases).map(|row| &*row.name)
+    }
+}
+
+/// The peaks of the devices of recordings.
+fn peaks(input: JudgedInput<'_>) -> Vec<Sides<KnownPeak>> {
+    match input {
+        JudgedInput::Comparison(diff) => {
+            let devices = diff.devices.iter().filter(|device| !device.is_host());
+            or_unknown(devices.map(|device| peaks_on(diff, device)).collect())
+        }
+        JudgedInput::Snapshot(profile) => {
+            let peaks = RankPeaks::of(profile).0.into_iter();
+            peaks.map(|after| Sides { before: KnownPeak::default(), after }).collect()
+        }
+    }
+}
+
+fn peaks_on(diff: &Diff, device: &DeviceDiff) -> Sides<KnownPeak> {
+    let sides = diff.sides_of(device);
+    let lacks = sides.both().and_then(|of| Partial::new(device, of, LimitKind::Imbalance)).map(|partial| partial.lacks);
+    Sides::BOTH.map(|&side| {
+        let is_cut = lacks.is_some_and(|lacks| *lacks.of(side));
+        KnownPeak { is_cut, ..KnownPeak::of(diff.profiles.of(side), *sides.of(side)) }
+    })
 }
 
 impl Ranks {
@@ -160,10 +166,10 @@ impl Judge {
         if let Some(pattern) = check.of.pattern.as_ref().filter(|_| !is_checked) {
             let noun = check.kind().noun();
             let near = if check.is_of_phases() {
-                let phases: BTreeSet<&str> = ranks.iter().flat_map(|rank| &rank.phases).copied().collect();
+                let phases: BTreeSet<&str> = ranks.iter().flat_map(RankResult::phases).collect();
                 near_phases(pattern, phases.into_iter())
             } else {
-                let stacks: BTreeSet<&str> = ranks.iter().flat_map(|rank| &rank.stacks).copied().collect();
+                let stacks: BTreeSet<&str> = ranks.iter().flat_map(RankResult::stacks).collect();
                 pattern.unmatched(noun, stacks.into_iter().filter(|_| noun == "stack"))
             };
             self.cannot_tell(check, format!("the pattern matches no {noun} of any rank{near}"));
@@ -208,7 +214,7 @@ mod tests {
     fn peak(label: &str, before: Option<u64>, after: Option<u64>) -> RankResult<'_> {
         let sides = Sides { before, after }.map(|peak| KnownPeak { peak: *peak, error: Some(0), is_cut: false });
         let input = JudgedInput::Snapshot(Box::leak(Box::default()));
-        RankResult { label, input, peaks: vec![sides], checks: &[], stacks: Vec::new(), phases: Vec::new() }
+        RankResult { label, input, peaks: vec![sides], checks: &[] }
     }
 
     fn judged(ranks: &[RankResult<'_>], missing: Vec<MissingRank>, thresholds: &Thresholds) -> Ranks {
