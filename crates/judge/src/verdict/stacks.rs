@@ -31,6 +31,16 @@ struct UncheckedRows {
 }
 
 impl UncheckedRows {
+    /// Adds a row in scope that a figure keeps within the limit, although the one that the limit names is beyond it.
+    fn add(&mut self, kept_by: FigureOf) {
+        match kept_by {
+            FigureOf::Limited => {}
+            FigureOf::Highest => self.elsewhere += 1,
+            FigureOf::Requested => self.slack = true,
+            FigureOf::Code => self.checkpointed = true,
+        }
+    }
+
     /// What rows may have changed by, in words.
     fn excepted(self) -> String {
         let slack = self.slack.then(|| "by slack in the blocks of the allocator".to_owned());
@@ -60,11 +70,6 @@ impl<'a> Gated<'a> {
             Some(selector) => names.is_selected(row, selector),
             None => !others.iter().any(|other| names.is_selected(row, other)),
         }
-    }
-
-    /// Whether a change is large enough to be checked.
-    fn is_large(&self, delta: i128) -> bool {
-        delta.unsigned_abs() >= u128::from(self.thresholds.min_delta)
     }
 
     /// The check that passes where no row exceeds the limit. It says which rows that do are not checked.
@@ -129,57 +134,39 @@ impl<'a> Gated<'a> {
         uncertain
     }
 
-    /// The check of a row that exceeds the limit, or may do so; `None` where it does not, also as the program asks for no more, or
-    /// memory only moved into or out of checkpoints.
-    fn check_of(&self, row: &Row) -> Option<Check> {
-        let figures = self.figures_of(row);
-        if figures.as_ref().is_some_and(|figures| figures.kept_by().is_some()) {
-            return None;
-        }
+    /// The check of a row that exceeds the limit, or may do so, where its figures are not known.
+    fn check_of(&self, row: &Row, is_known: bool) -> Check {
         let mut check = self.compare_row(row);
         if row.is_older_than_recording() && check.kind() == LimitKind::Stacks {
             check.reason = Some(HOW_TO_NAME.to_owned());
         }
-        let unknown = figures.is_none().then(|| NO_HIGHEST.to_owned()).or_else(|| self.named_otherwise(row));
+        let unknown = if is_known { self.named_otherwise(row) } else { Some(NO_HIGHEST.to_owned()) };
         if let Some(reason) = unknown {
             check.reason = Some(reason);
             check.outcome = Outcome::Inconclusive;
         }
-        Some(check)
+        check
     }
 
-    /// The rows that may exceed the limit.
+    /// The rows that may exceed the limit. Others do not, also as the program asks for no more, or memory only moved into or out of
+    /// checkpoints.
     fn exceeding(&self) -> ExceedingRows<'a> {
         let scope = self.scope();
         let mut found = ExceedingRows::default();
         for row in self.device.rows.iter().filter(|row| row.kind.is_memory()) {
-            let Some(check) = self.check_of(row) else { continue };
-            if !scope(row) {
-                found.unchecked.others |= self.growth.target.pattern.is_none();
-            } else if !check.figures.delta.is_none_or(|delta| self.is_large(delta)) {
-                found.unchecked.small = true;
-            } else {
-                found.checks.push((row, check));
+            let figures = self.figures_of(row);
+            let delta = figures.as_ref().map(JudgedFigures::delta);
+            let is_large = delta.is_none_or(|delta| delta.unsigned_abs() >= self.thresholds.min_delta.into());
+            match figures.as_ref().and_then(JudgedFigures::kept_by) {
+                Some(FigureOf::Limited) => {}
+                Some(kept_by) if is_large && scope(row) => found.unchecked.add(kept_by),
+                Some(_) => {}
+                None if !scope(row) => found.unchecked.others |= self.growth.target.pattern.is_none(),
+                None if !is_large => found.unchecked.small = true,
+                None => found.checks.push((row, self.check_of(row, figures.is_some()))),
             }
         }
         found
-    }
-
-    /// What rows exceed the limit by without a check.
-    fn unchecked_rows(&self) -> UncheckedRows {
-        let scope = self.scope();
-        let mut unchecked = UncheckedRows::default();
-        for row in self.device.rows.iter().filter(|row| row.kind.is_memory()) {
-            let Some(figures) = self.figures_of(row).filter(|figures| self.is_large(figures.delta())) else { continue };
-            match figures.kept_by() {
-                None | Some(FigureOf::Limited) => {}
-                Some(_) if !scope(row) => {}
-                Some(FigureOf::Highest) => unchecked.elsewhere += 1,
-                Some(FigureOf::Requested) => unchecked.slack = true,
-                Some(FigureOf::Code) => unchecked.checkpointed = true,
-            }
-        }
-        unchecked
     }
 }
 
@@ -210,13 +197,12 @@ impl Judge {
             return self.cannot_tell(gated.check(), format!("{side} {number} {}: {how}", by.plural()));
         }
         let checked = self.checks.len();
-        let ExceedingRows { mut checks, unchecked: found } = gated.exceeding();
+        let ExceedingRows { mut checks, mut unchecked } = gated.exceeding();
         let budget = gated.budget();
         let covered = self.covers.entry(gated.cover_key()).or_insert_with(|| gated.cover(&budget));
         checks.iter_mut().for_each(|(row, check)| budget.accept_stack(check, row, covered));
         checks.into_iter().for_each(|(_, check)| self.add(check));
-        let others = found.others || self.checks.len() > checked;
-        let unchecked = UncheckedRows { others, small: found.small, ..gated.unchecked_rows() };
+        unchecked.others |= self.checks.len() > checked;
         self.or_pass(checked, gated.passed(unchecked), None);
         self.doubt_rows(gated);
     }
