@@ -6,7 +6,7 @@ use ptmem_compare::diff::Diff;
 use ptmem_trace::profile::{Serving, StatedFigure};
 
 use super::judge::Judge;
-use super::{CheckedFigures, GrowthLimit, LimitKind, Outcome, Thresholds};
+use super::{GrowthLimit, LimitKind, Outcome, Thresholds};
 
 impl Judge {
     /// A check for each limit on a figure of a server.
@@ -26,14 +26,12 @@ impl Judge {
             let reason = format!("the {} does not state it, in words of vLLM or SGLang", side.name());
             return self.cannot_tell(check, reason);
         };
-        let [before, after] = [both.before.value, both.after.value];
-        let delta = i128::from(after) - i128::from(before);
-        let words = Some(in_words(figure, both, delta));
-        check.figures =
-            CheckedFigures { before: Some(before), after: Some(after), delta: Some(delta), words, ..check.figures };
-        check.limit.allowed = Some(growth.limit.allowed(before));
-        let holds = check.worsened().is_none_or(|loss| growth.limit.holds(before, loss));
+        let values = both.map(|stated| stated.value);
+        check.compare(values.map(|value| Some(*value)), &growth.limit);
+        // A capacity becomes worse by shrinking.
+        let holds = check.worsened().is_none_or(|loss| growth.limit.holds(values.before, loss));
         check.outcome = if holds { Outcome::Pass } else { Outcome::Exceeded };
+        check.figures.words = Some(in_words(figure, both, values.delta()));
         self.checks.push(check);
     }
 }
