@@ -55,15 +55,15 @@ impl CheckArguments {
 /// Reads, judges and reports.
 pub(super) fn run(arguments: &CheckArguments, output: &Output) -> Result<ExitCode> {
     let CheckArguments { snapshot, trust, stacks, view, .. } = arguments;
-    let loaded = config::load_at(&StartFolder::here(), &arguments.config)?;
+    let config = config::load(&arguments.config)?;
     let found = ranks::find(snapshot)?;
     ranks::check_exports(view, snapshot, found.as_deref())?;
-    let limits = arguments.limits(&loaded.config);
-    let thresholds = loaded.thresholds(&limits)?;
+    let limits = arguments.limits(&config);
+    let thresholds = limits.thresholds()?;
     if !thresholds.limits_anything() {
         bail!("nothing to check: give a limit, such as --max reserved=75GiB, here or as [max] in ptmem.toml");
     }
-    let options = stacks.options_of_one(&loaded.config, view, found.is_some())?;
+    let options = stacks.options_of_one(&config, view, found.is_some())?;
     let checked = ranks::readings(snapshot, found.as_deref(), Some(&thresholds), view, &options)?;
     let mut options = report_options(view, output);
     options.device_memory = limits.memory();

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use ptmem::config::Config;
 use ptmem::report::Acceptance;
 use ptmem::units::Size;
-use ptmem::verdict::{Day, Limits, Thresholds};
+use ptmem::verdict::Day;
 
 use super::args::ConfigArguments;
 use super::git::Base;
@@ -34,11 +34,6 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// The thresholds of one comparison or snapshot by limits.
-    pub(crate) fn thresholds(&self, limits: &Limits) -> Result<Thresholds> {
-        Ok(limits.thresholds()?)
-    }
-
     /// How reports propose to accept growth, where the configuration wants that.
     pub(super) fn acceptance(&self) -> Result<Option<Acceptance>> {
         let acceptance = Acceptance { commands: Vec::new(), expires: today()?.after(ACCEPTED_DAYS), label: None };

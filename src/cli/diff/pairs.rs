@@ -35,7 +35,7 @@ impl Pair {
         loaded: &Loaded,
     ) -> Result<Self> {
         let accepted = loaded.config.accepted.clone();
-        let thresholds = Thresholds { accepted, today: today()?, ..loaded.thresholds(limits)? };
+        let thresholds = Thresholds { accepted, today: today()?, ..limits.thresholds()? };
         let pair = Self { name, before, after, thresholds, found: None, called: None, logs: None };
         let found = pair.context(ranks::sides(&pair.before, &pair.after))?;
         Ok(Self { found, ..pair })

@@ -26,7 +26,7 @@ use super::arguments::{GateArguments, UNNAMED};
 use super::base::BaseCommit;
 use super::ci::CiFolder;
 use super::of_base::{NoRecording, OfBase};
-use super::results::{self, AloneResult, ChangeFacts, GateResult, SingleGate};
+use super::results::{self, ChangeFacts, GateResult, JudgedGate, JudgedResult};
 use super::rules::{self, EditedFile, RuleChange};
 use super::sides::{GatePlan, QUOTED_LINES, Recordings, WORKING_TREE, required};
 use super::update::{accepting, improvement, storing, update};
@@ -92,7 +92,7 @@ impl Gates<'_> {
                         GateSources::Compared(pair) => pairs.push(*pair),
                         GateSources::WithoutBefore { after, reason, quoted } => {
                             let result = self.snapshot(&after, gate, Some(reason))?;
-                            alone.push(SingleGate { name: self.shown_name(name), result, quoted });
+                            alone.push(JudgedGate { name: self.shown_name(name), result, quoted });
                         }
                     }
                 }
@@ -106,7 +106,9 @@ impl Gates<'_> {
         if self.arguments.update {
             return self.update(compared);
         }
-        self.report(compared, alone, &ChangeFacts { base, edited, unshown, approval, same_code })
+        let compared = compared.map(JudgedGate::compared);
+        let judged = compared.into_iter().chain(alone).collect();
+        self.report(judged, &ChangeFacts { base, edited, unshown, approval, same_code })
     }
 
     /// The label that lets growth pass.
@@ -313,21 +315,21 @@ impl Gates<'_> {
     }
 
     /// Judges a gate that compares nothing.
-    pub(super) fn alone(&self, name: &str, gate: &GateRules) -> Result<Option<SingleGate>> {
+    pub(super) fn alone(&self, name: &str, gate: &GateRules) -> Result<Option<JudgedGate>> {
         let result = match &gate.source {
             GateSource::Snapshot(path) => self.snapshot(&self.path(path), gate, None)?,
             GateSource::Leak(paths) => self.leaks(name, paths, gate)?,
             GateSource::Recorded(_) | GateSource::Files { .. } => return Ok(None),
         };
-        Ok(Some(SingleGate { name: self.shown_name(name), result, quoted: Vec::new() }))
+        Ok(Some(JudgedGate { name: self.shown_name(name), result, quoted: Vec::new() }))
     }
 
     /// Judges a snapshot, or those of the ranks of a job, by absolute limits.
-    fn snapshot(&self, path: &Path, gate: &GateRules, no_before: Option<NoBefore>) -> Result<AloneResult> {
+    fn snapshot(&self, path: &Path, gate: &GateRules, no_before: Option<NoBefore>) -> Result<JudgedResult> {
         let found = ranks::find(path)?;
         let config = &self.loaded.config;
         let limits = Limits { growth: Vec::new(), ..self.limits(gate) };
-        let thresholds = Thresholds { no_before, ..self.loaded.thresholds(&limits)? };
+        let thresholds = Thresholds { no_before, ..limits.thresholds()? };
         if !thresholds.limits_anything() && thresholds.no_before.is_none() {
             bail!(
                 "{}: a gate of one snapshot needs an absolute limit, such as max = {{ reserved = \"75GiB\" }}",
@@ -337,10 +339,10 @@ impl Gates<'_> {
         let options = DEFAULT_STACKS.options_of_one(config, &self.arguments.view, found.is_some())?;
         let options = ReadOptions { ignore: thresholds.ignore.clone(), ..options };
         let readings = ranks::readings(path, found.as_deref(), Some(&thresholds), &self.arguments.view, &options)?;
-        Ok(AloneResult::Snapshot(readings))
+        Ok(JudgedResult::Snapshot(readings))
     }
 
-    fn leaks(&self, name: &str, paths: &[String], gate: &GateRules) -> Result<AloneResult> {
+    fn leaks(&self, name: &str, paths: &[String], gate: &GateRules) -> Result<JudgedResult> {
         let paths: Vec<PathBuf> = paths.iter().map(|path| self.path(path)).collect();
         let view = &self.arguments.view;
         let reading = GroupingArguments::default().reading(&self.loaded.config);
@@ -349,29 +351,23 @@ impl Gates<'_> {
             bail!("[gate.{name}] has 'device-overhead', which a search for leaks uses only with 'device-memory'");
         }
         let reading = ReadOptions { ignore: limits.ignore.clone().unwrap_or_default(), ..reading };
-        leak::judged(&paths, reading, &limits, view.jobs).map(AloneResult::Leaks)
+        leak::judged(&paths, reading, &limits, view.jobs).map(JudgedResult::Leaks)
     }
 
     /// Reports everything, and gives the exit code.
-    pub(super) fn report(
-        &self,
-        mut compared: Option<Gate>,
-        mut alone: Vec<SingleGate>,
-        facts: &ChangeFacts<'_>,
-    ) -> Result<ExitCode> {
-        for node in compared.iter_mut().flat_map(|gate| &mut gate.nodes) {
-            if let GateNode::One(comparison) = node {
-                comparison.judgement.diagnostics.extend(improvement(comparison, self.arguments));
+    pub(super) fn report(&self, mut judged: Vec<JudgedGate>, facts: &ChangeFacts<'_>) -> Result<ExitCode> {
+        let mut commands = Vec::new();
+        if let Some(first) = judged.first_mut() {
+            if let JudgedResult::Compared(gate) = &mut first.result {
+                for node in &mut gate.nodes {
+                    if let GateNode::One(comparison) = node {
+                        comparison.judgement.diagnostics.extend(improvement(comparison, self.arguments));
+                    }
+                }
+                commands.extend(gate.leaves().filter_map(|comparison| accepting(comparison, self.arguments)));
             }
+            first.remark(facts.remark());
         }
-        let remark = facts.remark();
-        match (&mut compared, alone.first_mut()) {
-            (Some(gate), _) => gate.remark(remark),
-            (None, Some(first)) => first.remark(remark),
-            (None, None) => {}
-        }
-        let leaves = compared.iter().flat_map(Gate::leaves);
-        let commands = leaves.filter_map(|comparison| accepting(comparison, self.arguments)).collect();
         let acceptance = self.loaded.acceptance()?.map(|of| Acceptance {
             commands,
             // A label that is set already would change nothing.
@@ -379,9 +375,8 @@ impl Gates<'_> {
             ..of
         });
         let options = RenderOptions { acceptance, ..report_options(&self.arguments.view, self.output) };
-        let compared = compared.as_ref().map(|gate| GateResult::compared(gate, &options, facts.approval.as_ref()));
-        let alone = alone.iter().map(|one| one.judged(&options, facts.approval.as_ref()));
-        let mut results: Vec<GateResult<'_>> = compared.into_iter().chain(alone).collect();
+        let results = judged.iter().map(|gate| gate.judged(&options, facts.approval.as_ref()));
+        let mut results: Vec<GateResult<'_>> = results.collect();
         results::note_failures(&mut results);
         results::write(&mut results, &self.place, &self.arguments.view, self.output)?;
         if let Some(folder) = self.folder {

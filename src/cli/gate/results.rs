@@ -59,26 +59,29 @@ impl ChangeFacts<'_> {
     }
 }
 
-/// A gate that was judged by itself.
-pub(super) struct SingleGate {
-    /// Its name, if it has one.
+/// What was judged: all comparisons together, or another gate by itself.
+pub(super) struct JudgedGate {
+    /// The name of a gate by itself, if it has one.
     pub(super) name: Option<String>,
-    pub(super) result: AloneResult,
+    pub(super) result: JudgedResult,
     /// The end of the output of a base that failed.
     pub(super) quoted: Vec<String>,
 }
 
-/// The result of a gate that is not a comparison.
-pub(super) enum AloneResult {
+/// The result of gates.
+pub(super) enum JudgedResult {
+    /// All comparisons.
+    Compared(Gate),
     /// By absolute limits.
     Snapshot(Readings),
     /// Of a search for leaks.
     Leaks(LeakGate),
 }
 
-impl AloneResult {
+impl JudgedResult {
     fn report(&self) -> &dyn Report {
         match self {
+            Self::Compared(gate) => gate,
             Self::Snapshot(readings) => readings,
             Self::Leaks(gate) => gate,
         }
@@ -86,13 +89,19 @@ impl AloneResult {
 
     fn headline(&self) -> Headline {
         match self {
+            Self::Compared(gate) => gate.headline(),
             Self::Snapshot(readings) => readings.headline(),
             Self::Leaks(gate) => gate.headline(),
         }
     }
 
-    fn lacks_a_before_at_most(&self) -> bool {
-        matches!(self, Self::Snapshot(readings) if readings.lacks_a_before_at_most())
+    /// Whether it fails by nothing but what a label can approve.
+    fn can_be_approved(&self) -> bool {
+        match self {
+            Self::Compared(gate) => gate.fails_by_change_alone(),
+            Self::Snapshot(readings) => readings.verdict() != Verdict::Pass && readings.lacks_a_before_at_most(),
+            Self::Leaks(_) => false,
+        }
     }
 }
 
@@ -110,22 +119,6 @@ pub(super) struct GateResult<'g> {
     pub(super) options: RenderOptions,
 }
 
-impl<'g> GateResult<'g> {
-    /// The comparisons.
-    pub(super) fn compared(gate: &'g Gate, options: &RenderOptions, approval: Option<&Approval>) -> Self {
-        let approval = approval.filter(|_| gate.fails_by_change_alone());
-        Self {
-            name: None,
-            report: gate,
-            verdict: gate.verdict(),
-            headline: gate.headline(),
-            is_approved: approval.is_some(),
-            quoted: &[],
-            options: RenderOptions { approval: approval.cloned(), ..options.clone() },
-        }
-    }
-}
-
 impl GateResult<'_> {
     /// Whether it keeps the run from passing.
     pub(super) fn fails(&self) -> bool {
@@ -141,20 +134,25 @@ pub(super) fn note_failures(results: &mut [GateResult<'_>]) {
     }
 }
 
-impl SingleGate {
+impl JudgedGate {
+    /// All comparisons of a run.
+    pub(super) fn compared(gate: Gate) -> Self {
+        Self { name: None, result: JudgedResult::Compared(gate), quoted: Vec::new() }
+    }
+
     /// Adds a remark that concerns all of the run.
     pub(super) fn remark(&mut self, remark: Option<Diagnostic>) {
         match &mut self.result {
-            AloneResult::Snapshot(readings) => readings.remark(remark),
-            AloneResult::Leaks(gate) => gate.remark(remark),
+            JudgedResult::Compared(gate) => gate.remark(remark),
+            JudgedResult::Snapshot(readings) => readings.remark(remark),
+            JudgedResult::Leaks(gate) => gate.remark(remark),
         }
     }
 
     /// Its report.
     pub(super) fn judged(&self, options: &RenderOptions, approval: Option<&Approval>) -> GateResult<'_> {
         let headline = self.result.headline();
-        let lacks_a_before = self.result.lacks_a_before_at_most() && headline.verdict != Verdict::Pass;
-        let approval = approval.filter(|_| lacks_a_before);
+        let approval = approval.filter(|_| self.result.can_be_approved());
         GateResult {
             name: self.name.as_deref(),
             report: self.result.report(),

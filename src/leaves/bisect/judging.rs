@@ -55,7 +55,7 @@ impl<'a> Judging<'a> {
 
     /// Refuses a search without limits, which has no answer.
     pub(super) fn require_limits(&self) -> Result<()> {
-        if self.loaded.thresholds(&self.limits())?.limits_anything() { Ok(()) } else { bail!(NO_LIMIT) }
+        if self.limits().thresholds()?.limits_anything() { Ok(()) } else { bail!(NO_LIMIT) }
     }
 
     pub(super) fn compare(&self, before: &Path, after: &Path) -> Result<Gate> {
