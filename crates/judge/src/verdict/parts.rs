@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use ptmem_compare::diff::{Diff, Row, Sides};
 use ptmem_trace::profile::{SupposedSizes, Unknown};
 
+use super::accepted::StackCover;
 use super::growth::Gated;
 use super::judged_figures::{FigureOf, JudgedFigures};
 use super::{Check, CheckedRow, GrowthLimit, NamedThing, Outcome, Thresholds};
@@ -20,7 +21,7 @@ pub(super) struct LimitedParts<'a> {
 pub(super) struct LimitedPart<'a> {
     /// Its own check, with the bytes that are accepted of it.
     pub(super) check: Check,
-    figures: JudgedFigures,
+    pub(super) figures: JudgedFigures,
     /// Its row, where it is a stack.
     row: Option<&'a Row>,
     /// The least change that is checked.
@@ -65,7 +66,7 @@ impl<'a> Gated<'a> {
     /// The parts that the limit is about.
     fn parts(&self) -> Vec<LimitedPart<'a>> {
         match self.growth.target.kind.thing() {
-            Some(NamedThing::Stack) => self.stacks(),
+            Some(NamedThing::Stack) => self.stacks(&self.cover(&self.budget())),
             Some(NamedThing::Phase) => {
                 let budget = self.budget();
                 let known = self.phase_rows().filter_map(|row| Some((row, self.figure(row).both()?)));
@@ -81,16 +82,15 @@ impl<'a> Gated<'a> {
         LimitedPart { check, figures: JudgedFigures::of_one(&self.growth.limit, figure), row: None, least: 0 }
     }
 
-    fn stacks(&self) -> Vec<LimitedPart<'a>> {
+    /// The stacks that the limit is about, with what agreements cover of each.
+    pub(super) fn stacks(&self, covered: &StackCover) -> Vec<LimitedPart<'a>> {
         let scope = self.scope();
-        let least = self.thresholds.min_delta;
-        let covered = self.cover(&self.budget());
         let mut parts = Vec::new();
         for row in self.device.rows.iter().filter(|row| row.kind.is_memory() && scope(row)) {
             let Some(figures) = self.figures_of(row) else { continue };
             let mut check = self.compare_row(row);
             check.limit.accepted = covered.available(&row.key);
-            parts.push(LimitedPart { check, figures, row: Some(row), least });
+            parts.push(LimitedPart { check, figures, row: Some(row), least: self.thresholds.min_delta });
         }
         parts
     }
@@ -99,6 +99,11 @@ impl<'a> Gated<'a> {
 impl LimitedPart<'_> {
     fn identity(&self) -> &str {
         self.check.row.as_ref().map_or("", CheckedRow::identity)
+    }
+
+    /// Its figures, with a limit that is higher by what is accepted.
+    pub(super) fn figures_beyond_accepted(&self) -> JudgedFigures {
+        self.figures.beyond(self.check.limit.accepted, self.least)
     }
 }
 
@@ -113,8 +118,9 @@ impl LimitedParts<'_> {
             };
             // Memory of one code may be in several rows.
             let [of_code, own] = [of_device.bytes, unknown.bytes].map(i128::from);
-            let figures = part.figures.beyond(part.check.limit.accepted, part.least);
-            figures.exceed_within(|of| if of.of == FigureOf::Code { of_code } else { own }).then_some(unknown)
+            part.figures_beyond_accepted()
+                .exceed_within(|of| if of.of == FigureOf::Code { of_code } else { own })
+                .then_some(unknown)
         })
     }
 

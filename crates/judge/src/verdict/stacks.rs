@@ -209,18 +209,12 @@ impl Judge {
 
     /// Warns of the row whose change is known least, where it could be on the other side of the limit.
     fn doubt_rows(&mut self, gated: &Gated<'_>) {
-        let scope = gated.scope();
-        let covered = self.covers.get(&gated.cover_key());
+        let Some(covered) = self.covers.get(&gated.cover_key()) else { return };
         let mut doubtful: Vec<(i128, Check)> = Vec::new();
-        for row in gated.device.rows.iter().filter(|row| row.kind.is_memory()) {
-            let Some(figures) = gated.figures_of(row).filter(JudgedFigures::are_inexact) else { continue };
-            if !scope(row) {
-                continue;
-            }
-            let mut check = gated.compare_row(row);
-            check.limit.accepted = covered.map_or(0, |covered| covered.available(&row.key));
-            let figures = figures.beyond(check.limit.accepted, gated.thresholds.min_delta);
+        for part in gated.stacks(covered).into_iter().filter(|part| part.figures.are_inexact()) {
+            let figures = part.figures_beyond_accepted();
             let Some(figure) = figures.in_doubt() else { continue };
+            let mut check = part.check;
             if figure.of == FigureOf::Highest {
                 check.of.kind = LimitKind::StackHighest;
                 check.limit.accepted = 0;
