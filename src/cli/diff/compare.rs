@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -53,10 +54,11 @@ pub(crate) struct Request<'a> {
     /// The checkout of the after.
     pub(crate) place: &'a StartFolder,
     pub(crate) config: &'a Config,
-    pub(crate) stacks: &'a StackArguments,
-    pub(crate) view: &'a ViewArguments,
-    /// Formats that are written beside those of the view.
-    pub(crate) formats: &'a [Format],
+    pub(crate) reading: profile::ReadOptions,
+    /// Whether a report shows the memory at each moment.
+    pub(crate) has_pictures: bool,
+    /// The number of files that are read at the same time, if not one per core.
+    pub(crate) jobs: Option<NonZeroUsize>,
     /// Whether phases are compared, also where no limit asks for it.
     pub(crate) phases: bool,
     /// The commit since which the code changed.
@@ -65,9 +67,18 @@ pub(crate) struct Request<'a> {
     pub(crate) update: bool,
 }
 
-impl Request<'_> {
-    fn has_pictures(&self) -> bool {
-        self.view.formats().chain(self.formats.iter().copied()).any(Format::has_pictures)
+impl<'a> Request<'a> {
+    /// Files that are read and reported as options say.
+    pub(crate) fn new(
+        place: &'a StartFolder,
+        config: &'a Config,
+        stacks: &StackArguments,
+        view: &ViewArguments,
+    ) -> Self {
+        let at = stacks.moment().unwrap_or(Moment::Aligned);
+        let reading = profile::ReadOptions { at, ..stacks.profile_options(config, view) };
+        let has_pictures = view.formats().any(Format::has_pictures);
+        Self { place, config, reading, has_pictures, jobs: view.jobs, phases: false, git: None, update: false }
     }
 
     /// Options to compare phases, given the limits of the comparison.
@@ -114,7 +125,7 @@ impl Comparer<'_> {
     /// The comparison of two files, or those of all ranks of a job.
     fn node(&self, pair: &Pair, usage: &mut Usage<'_>) -> Result<GateNode<Comparison>> {
         let files = Sides { before: &*pair.before, after: &*pair.after };
-        let jobs = ranks::jobs(self.request.view.jobs);
+        let jobs = ranks::jobs(self.request.jobs);
         let Some(found) = &pair.found else {
             let item = PlannedComparison { pair, name: pair.name.clone(), member: None, files };
             let comparison = self.compare(&item, &pair.thresholds, jobs >= 2)?;
@@ -150,7 +161,7 @@ impl Comparer<'_> {
             |_, mut comparison| {
                 usage.add(&comparison.diff, comparison.judgement.verdict);
                 comparison.diff.pool(&mut tables);
-                if !self.request.has_pictures() {
+                if !self.request.has_pictures {
                     comparison.diff.forget_phases();
                 }
                 members.push(comparison);
@@ -194,15 +205,12 @@ impl Comparer<'_> {
     }
 
     fn options(&self, pair: &Pair) -> profile::ReadOptions {
-        let request = self.request;
-        let options = request.stacks.profile_options(request.config, request.view);
-        let at = request.stacks.moment().unwrap_or(Moment::Aligned);
-        profile::ReadOptions { at, ignore: pair.thresholds.ignore.clone(), ..options }
+        profile::ReadOptions { ignore: pair.thresholds.ignore.clone(), ..self.request.reading.clone() }
     }
 
     fn read(&self, item: &PlannedComparison<'_>, parallel: bool) -> Result<Sides<Profile>> {
         // No addresses are kept for the ranks of a job: there may be thousands.
-        let layout = item.member.is_none() && self.request.has_pictures();
+        let layout = item.member.is_none() && self.request.has_pictures;
         let options = profile::ReadOptions { layout, ..self.options(item.pair) };
         let profiles = input::profiles(item.files, &options, parallel)?;
         for (_, profile) in profiles.each() {

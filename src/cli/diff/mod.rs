@@ -7,7 +7,6 @@ mod pairs;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use ptmem::config::Config;
 
 use super::args::DiffArguments;
 use super::config;
@@ -31,7 +30,9 @@ pub(crate) fn run(arguments: &DiffArguments, output: &Output) -> Result<ExitCode
         modes::refuse("--all", "the call tree takes the place of the stacks")?;
     }
     output::check_exports(&arguments.view.export, pair.inputs().chain(arguments.config.file()))?;
-    let gate = compare_all(&[pair], &arguments.request(&place, &loaded.config))?;
+    let request = Request::new(&place, &loaded.config, &arguments.stacks, &arguments.view);
+    let request = Request { phases: arguments.phases, git: arguments.git.as_deref(), ..request };
+    let gate = compare_all(&[pair], &request)?;
     let mut options = report_options(&arguments.view, output);
     options.acceptance = loaded.acceptance()?;
     options.unchanged = arguments.all;
@@ -40,20 +41,4 @@ pub(crate) fn run(arguments: &DiffArguments, output: &Output) -> Result<ExitCode
     options.phases = arguments.phases;
     arguments.view.write(&place, &gate, &mut options, output)?;
     Ok(exit_code(gate.verdict(), arguments.trust.exit_zero))
-}
-
-impl DiffArguments {
-    /// How the files are read and compared.
-    fn request<'a>(&'a self, place: &'a StartFolder, config: &'a Config) -> Request<'a> {
-        Request {
-            place,
-            config,
-            stacks: &self.stacks,
-            view: &self.view,
-            formats: &[],
-            phases: self.phases,
-            git: self.git.as_deref(),
-            update: false,
-        }
-    }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use ptmem::config::{GateRules, GateSource, Recording};
 use ptmem::diagnostic::Code;
 use ptmem::profile::{InputKind, ReadOptions};
-use ptmem::report::{Acceptance, Format, RenderOptions};
+use ptmem::report::{Acceptance, RenderOptions};
 use ptmem::sides::Sides;
 use ptmem::verdict::{Gate, GateNode, GrowthLimit, Level, Limits, NoBefore, Thresholds, Verdict};
 
@@ -47,9 +47,6 @@ pub(super) struct Gates<'a> {
 
 /// The growth of the peak that is allowed where nobody set a limit.
 const DEFAULT_LIMIT: &str = "5%";
-
-/// Reads what snapshots have by default.
-static DEFAULT_STACKS: std::sync::LazyLock<StackArguments> = std::sync::LazyLock::new(StackArguments::default);
 
 /// What the recordings of a gate lead to.
 enum GateSources {
@@ -279,16 +276,11 @@ impl Gates<'_> {
 
     /// How files are read and compared.
     fn request<'r>(&'r self, git: Option<&'r str>) -> Request<'r> {
-        Request {
-            place: &self.place,
-            config: &self.loaded.config,
-            stacks: &DEFAULT_STACKS,
-            view: &self.arguments.view,
-            formats: if self.folder.is_some() { &[Format::Html] } else { &[] },
-            phases: false,
-            git,
-            update: self.arguments.update,
-        }
+        let view = &self.arguments.view;
+        let request = Request::new(&self.place, &self.loaded.config, &StackArguments::default(), view);
+        // A CI job has the page.
+        let has_pictures = request.has_pictures || self.folder.is_some();
+        Request { has_pictures, git, update: self.arguments.update, ..request }
     }
 
     fn compare(&self, pairs: &[Pair], base: Option<&BaseCommit>) -> Result<Gate> {
@@ -336,7 +328,7 @@ impl Gates<'_> {
                 path.display()
             );
         }
-        let options = DEFAULT_STACKS.options_of_one(config, &self.arguments.view, found.is_some())?;
+        let options = StackArguments::default().options_of_one(config, &self.arguments.view, found.is_some())?;
         let options = ReadOptions { ignore: thresholds.ignore.clone(), ..options };
         let readings = ranks::readings(path, found.as_deref(), Some(&thresholds), &self.arguments.view, &options)?;
         Ok(JudgedResult::Snapshot(readings))

@@ -62,9 +62,8 @@ impl<'a> Judging<'a> {
         let BisectArguments { stacks, view, .. } = self.arguments;
         let config = &self.loaded.config;
         let pair = Pair::new(None, before.to_owned(), after.to_owned(), &self.limits(), &self.loaded)?;
-        let git = self.git.as_deref();
-        let place = &self.place;
-        compare_all(&[pair], &Request { place, config, stacks, view, formats: &[], phases: false, git, update: false })
+        let request = Request::new(&self.place, config, stacks, view);
+        compare_all(&[pair], &Request { git: self.git.as_deref(), ..request })
     }
 
     pub(super) fn write(&self, gate: &Gate, output: &Output) -> Result<()> {
