@@ -47,19 +47,19 @@ enum Doubtful {
 
 /// Applies all doubts about recordings to checks of any kind. A check of several ranks is doubtful for what is of one of them.
 pub(super) fn apply_all(input: JudgedInput<'_>, thresholds: &Thresholds, checks: &mut [Check]) {
-    apply_ran_out(input, thresholds, checks);
-    apply_lost_parts(input, thresholds, checks);
+    apply_each(checks, |check, _| of_ran_out(input, thresholds, check));
+    apply_each(checks, |check, _| of_lost_part(input, thresholds, check));
     match input {
         JudgedInput::Comparison(diff) => {
             let Sides { before, after } = &diff.profiles;
             apply_supposed_sizes(diff, thresholds, checks);
-            apply_impossible(&[(Side::Before, before), (Side::After, after)], checks);
+            apply_each(checks, |check, _| of_impossible(&[(Side::Before, before), (Side::After, after)], check));
             apply(same_code(diff), checks);
             apply_not_repeatable(diff, thresholds, checks);
             apply(of_sides(diff), checks);
         }
         JudgedInput::Snapshot(profile) => {
-            apply_impossible(&[(Side::After, profile)], checks);
+            apply_each(checks, |check, _| of_impossible(&[(Side::After, profile)], check));
             apply(of_run(failure(profile)), checks);
             apply(ignores_otherwise(profile, "snapshot", Doubtful::All), checks);
         }
@@ -70,6 +70,14 @@ pub(super) fn apply_all(input: JudgedInput<'_>, thresholds: &Thresholds, checks:
 pub(super) fn apply(doubts: impl IntoIterator<Item = RunDoubt>, checks: &mut [Check]) {
     for doubt in doubts {
         checks.iter_mut().for_each(|check| doubt.apply(check));
+    }
+}
+
+/// Makes each check inconclusive about which there is a doubt, which may depend on the other checks.
+fn apply_each(checks: &mut [Check], doubt: impl Fn(&Check, &[Check]) -> Option<RunDoubt>) {
+    let doubts: Vec<_> = checks.iter().map(|check| doubt(check, checks)).collect();
+    for (doubt, check) in doubts.into_iter().zip(checks) {
+        doubt.into_iter().for_each(|doubt| doubt.apply(check));
     }
 }
 
@@ -115,52 +123,44 @@ fn apply_not_repeatable(diff: &Diff, thresholds: &Thresholds, checks: &mut [Chec
     } else {
         ": seed it, or allow more"
     };
-    let differ = checks.iter().map(|check| {
+    apply_each(checks, |check, checks| {
         let mut parts = of_many(check, checks, diff, thresholds).into_iter().flatten();
-        check.differs_by_more_than_allowed() || parts.any(|parts| parts.differ_by_more_than_allowed())
+        let differs = check.differs_by_more_than_allowed() || parts.any(|parts| parts.differ_by_more_than_allowed());
+        let reason = format!("both sides ran the same program, and differ by more than the limit allows{advice}");
+        differs.then_some(RunDoubt { reason, doubtful: Doubtful::Growth })
     });
-    for (differs, check) in differ.collect::<Vec<_>>().into_iter().zip(checks) {
-        if differs {
-            let reason = format!("both sides ran the same program, and differ by more than the limit allows{advice}");
-            RunDoubt { reason, doubtful: Doubtful::Growth }.apply(check);
-        }
-    }
 }
 
-/// Makes checks of a peak inconclusive where memory ran out: on both sides of growth, or on the one that an absolute limit is about.
-fn apply_ran_out(input: JudgedInput<'_>, thresholds: &Thresholds, checks: &mut [Check]) {
-    if thresholds.allow_oom {
-        return;
+/// The doubt about a check of a peak where memory ran out: on both sides of growth, or on the one that an absolute limit is about.
+fn of_ran_out(input: JudgedInput<'_>, thresholds: &Thresholds, check: &Check) -> Option<RunDoubt> {
+    if thresholds.allow_oom || !check.kind().is_at_peak() || check.outcome == Outcome::Inconclusive {
+        return None;
     }
-    for check in checks.iter_mut().filter(|check| check.kind().is_at_peak() && check.outcome != Outcome::Inconclusive) {
-        let doubtful = match input {
-            JudgedInput::Comparison(diff) if !check.limit.is_absolute => {
-                let mut sides = diff.devices.iter().filter(|of| check.is_about(of.id())).map(|of| diff.sides_of(of));
-                sides.any(|of| of.both().is_some_and(ran_out)).then_some((RAN_OUT, Doubtful::All))
-            }
-            _ => {
-                let mut devices = input.after().devices.iter().filter(|of| check.is_about(Some(of.device)));
-                devices.any(DeviceProfile::ran_out_of_memory).then_some((RAN_OUT_OF_ONE, Doubtful::NotExceeded))
-            }
-        };
-        if let Some((reason, doubtful)) = doubtful {
-            RunDoubt { reason: reason.to_owned(), doubtful }.apply(check);
+    let (reason, doubtful, ran_out) = match input {
+        JudgedInput::Comparison(diff) if !check.limit.is_absolute => {
+            let mut sides = diff.devices.iter().filter(|of| check.is_about(of.id())).map(|of| diff.sides_of(of));
+            (RAN_OUT, Doubtful::All, sides.any(|of| of.both().is_some_and(ran_out)))
         }
-    }
+        _ => {
+            let mut devices = input.after().devices.iter().filter(|of| check.is_about(Some(of.device)));
+            (RAN_OUT_OF_ONE, Doubtful::NotExceeded, devices.any(DeviceProfile::ran_out_of_memory))
+        }
+    };
+    ran_out.then(|| RunDoubt { reason: reason.to_owned(), doubtful })
 }
 
-/// Makes checks of absolute limits inconclusive on figures of which a part of the recording is lost.
-fn apply_lost_parts(input: JudgedInput<'_>, thresholds: &Thresholds, checks: &mut [Check]) {
+/// The doubt about a check of an absolute limit on a figure of which a part of the recording is lost.
+fn of_lost_part(input: JudgedInput<'_>, thresholds: &Thresholds, check: &Check) -> Option<RunDoubt> {
+    if !check.limit.is_absolute || check.outcome == Outcome::Inconclusive {
+        return None;
+    }
     let profile = input.after();
     let diff = input.diff().filter(|_| !thresholds.allow_partial);
-    for check in checks.iter_mut().filter(|check| check.limit.is_absolute && check.outcome != Outcome::Inconclusive) {
-        let mut devices = profile.devices.iter().filter(|device| check.is_about(Some(device.device)));
-        if let Some(reason) = devices.find_map(|device| lost_part(profile, diff, device, check.kind())) {
-            // The recorded start may be too high or too low.
-            let is_of_start = check.kind().needs() == NeededPart::Start;
-            RunDoubt { reason, doubtful: if is_of_start { Doubtful::All } else { Doubtful::NotExceeded } }.apply(check);
-        }
-    }
+    let mut devices = profile.devices.iter().filter(|device| check.is_about(Some(device.device)));
+    let reason = devices.find_map(|device| lost_part(profile, diff, device, check.kind()))?;
+    // The recorded start may be too high or too low.
+    let is_of_start = check.kind().needs() == NeededPart::Start;
+    Some(RunDoubt { reason, doubtful: if is_of_start { Doubtful::All } else { Doubtful::NotExceeded } })
 }
 
 /// Makes checks inconclusive that rows could decide whose sizes simulated GPUs supposed, not the same ones on both sides.
@@ -171,7 +171,7 @@ fn apply_supposed_sizes(diff: &Diff, thresholds: &Thresholds, checks: &mut [Chec
         return;
     }
     let supposed = SupposedSizes::of(&diff.profiles);
-    let doubts = checks.iter().map(|check| match of_many(check, checks, diff, thresholds) {
+    apply_each(checks, |check, checks| match of_many(check, checks, diff, thresholds) {
         Some(parts) => {
             let unknown = parts.iter().find_map(|parts| parts.could_exceed_by(&supposed))?;
             Some(RunDoubt::of_supposed(&unknown, Doubtful::All))
@@ -183,28 +183,23 @@ fn apply_supposed_sizes(diff: &Diff, thresholds: &Thresholds, checks: &mut [Chec
             Some(RunDoubt::of_supposed(&unknown, Doubtful::DecidedBy(unknown.bytes)))
         }
     });
-    for (doubt, check) in doubts.collect::<Vec<_>>().into_iter().zip(checks) {
-        doubt.into_iter().for_each(|doubt| doubt.apply(check));
-    }
 }
 
-/// Makes checks inconclusive of counters that cannot be: they count other memory than that of the device. What they count at most
+/// The doubt about a check of counters that cannot be: they count other memory than that of the device. What they count at most
 /// is enough for an absolute limit to hold, except on a difference between ranks.
-fn apply_impossible(profiles: &[(Side, &Profile)], checks: &mut [Check]) {
-    for check in checks {
-        if check.limit.is_absolute && check.outcome == Outcome::Pass && !check.kind().is_of_ranks() {
-            continue;
-        }
-        let is_relative = !check.limit.is_absolute;
-        let concerned = profiles.iter().filter(|(side, _)| is_relative || *side == Side::After);
-        let mut found = concerned.flat_map(|(side, profile)| {
-            let devices = profile.devices.iter().filter(|device| check.is_about(Some(device.device)));
-            devices.filter_map(|device| Some((*side, check.measure().and_then(|of| profile.impossible(device, of))?)))
-        });
-        let Some((side, words)) = found.next() else { continue };
-        let side = if is_relative { format!(" of the {}", side.name()) } else { String::new() };
-        RunDoubt { reason: format!("the figures{side} cannot be: {words}"), doubtful: Doubtful::All }.apply(check);
+fn of_impossible(profiles: &[(Side, &Profile)], check: &Check) -> Option<RunDoubt> {
+    let is_relative = !check.limit.is_absolute;
+    if !is_relative && check.outcome == Outcome::Pass && !check.kind().is_of_ranks() {
+        return None;
     }
+    let concerned = profiles.iter().filter(|(side, _)| is_relative || *side == Side::After);
+    let mut found = concerned.flat_map(|(side, profile)| {
+        let devices = profile.devices.iter().filter(|device| check.is_about(Some(device.device)));
+        devices.filter_map(|device| Some((*side, check.measure().and_then(|of| profile.impossible(device, of))?)))
+    });
+    let (side, words) = found.next()?;
+    let side = if is_relative { format!(" of the {}", side.name()) } else { String::new() };
+    Some(RunDoubt { reason: format!("the figures{side} cannot be: {words}"), doubtful: Doubtful::All })
 }
 
 impl<'a> JudgedInput<'a> {
