@@ -316,6 +316,11 @@ impl Check {
         !self.limit.is_absolute && self.kind() != LimitKind::OutOfMemory && self.standing() == Standing::Exceeded
     }
 
+    /// Whether it decides the verdict: not one that only warns, unless limits are strict.
+    pub(super) fn counts(&self, strict: bool) -> bool {
+        self.limit.level == Level::Fail || strict
+    }
+
     /// Its severity.
     pub fn standing(&self) -> Standing {
         match (self.outcome, self.limit.level) {

@@ -7,8 +7,8 @@ use super::doubts::{self, JudgedInput};
 use super::judge::Judge;
 use super::rank_peaks::ONE_RANK;
 use super::{
-    Beside, Check, Excuse, GrownFigure, GrownMost, Judgement, Level, LimitKind, NoBefore, Outcome, PeakChange,
-    Thresholds, cause, peak,
+    Beside, Check, Excuse, GrownFigure, GrownMost, GrowthLimit, Judgement, Level, LimitKind, Maximum, NoBefore,
+    Outcome, PeakChange, Thresholds, cause, peak,
 };
 
 /// Judges a comparison.
@@ -127,11 +127,7 @@ impl Judge {
         if thresholds.one_of_ranks {
             return;
         }
-        for growth in thresholds.growth.iter().filter(|growth| growth.target.kind == LimitKind::Imbalance) {
-            self.cannot_tell(growth.check(), ONE_RANK);
-        }
-        for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target.kind == LimitKind::Imbalance) {
-            self.cannot_tell(maximum.check(), ONE_RANK);
-        }
+        let all = thresholds.growth.iter().map(GrowthLimit::check).chain(thresholds.maximum.iter().map(Maximum::check));
+        all.filter(|check| check.kind() == LimitKind::Imbalance).for_each(|check| self.cannot_tell(check, ONE_RANK));
     }
 }

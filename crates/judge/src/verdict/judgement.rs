@@ -114,8 +114,7 @@ impl Judgement {
     /// Whether a check keeps the verdict from being a pass.
     #[must_use]
     pub fn is_bad(&self, check: &Check) -> bool {
-        let counts = check.limit.level == Level::Fail || self.is_strict;
-        counts && check.standing() >= Standing::Inconclusive
+        check.counts(self.is_strict) && check.standing() >= Standing::Inconclusive
     }
 
     /// Every check, also that of warnings that make the result untrustworthy.
@@ -148,10 +147,6 @@ impl Judgement {
 }
 
 impl Judge {
-    fn has(&self, outcome: Outcome, level: Level) -> bool {
-        self.checks.iter().any(|check| check.outcome == outcome && check.limit.level == level)
-    }
-
     /// The verdict of all checks; `known` are the diagnostics of what they compare.
     pub(super) fn finish<'d>(
         mut self,
@@ -168,15 +163,12 @@ impl Judge {
             distrust.sort_unstable_by_key(|(code, device)| (code.name(), *device));
             distrust.dedup();
         }
-        let is_unclear = self.has(Outcome::Inconclusive, Level::Fail)
-            || !distrust.is_empty()
-            || strict && self.has(Outcome::Inconclusive, Level::Warn);
-        let verdict = if self.has(Outcome::Exceeded, Level::Fail) {
-            Verdict::Regression
-        } else if is_unclear {
-            Verdict::Inconclusive
-        } else {
-            Verdict::Pass
+        let counted = self.checks.iter().filter(|check| check.counts(strict));
+        let verdict = match counted.map(Check::standing).max() {
+            Some(Standing::Exceeded) => Verdict::Regression,
+            Some(Standing::Inconclusive) => Verdict::Inconclusive,
+            _ if !distrust.is_empty() => Verdict::Inconclusive,
+            _ => Verdict::Pass,
         };
         let is_untrusted = verdict == Verdict::Inconclusive && !distrust.is_empty();
         Judgement {
