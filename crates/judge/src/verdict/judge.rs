@@ -38,7 +38,7 @@ impl Judge {
     pub(super) fn or_pass(&mut self, checked: usize, mut check: Check, unknown: Option<String>) {
         if self.passes_since(checked) {
             if self.checks.len() > checked && check.figures.words.is_none() {
-                check.figures.words = Some(check.no_other());
+                check.figures.words = Some(check.none("other "));
             }
             let outcome = if unknown.is_some() { Outcome::Inconclusive } else { Outcome::Pass };
             self.checks.push(Check { outcome, reason: unknown, ..check });

@@ -153,8 +153,7 @@ impl Judge {
                 let row = CheckedRow { label: total.label.clone(), more, key: Some(total.key.0.clone()) };
                 self.checks.push(Check { row: Some(row), ..check.clone() }.exceeded_by(total.at.bytes));
             } else if exceeds && maximum.target.pattern.is_none() {
-                let words = format!("no other {} is larger than {}", maximum.target.name(), check.limit.text);
-                passed.figures.words = Some(words);
+                passed.figures.words = Some(check.none("other "));
             }
             if concerned && total.at.bytes.abs_diff(maximum.limit) < total.at_bound.bytes {
                 error = error.max(Some(total.at_bound.bytes));

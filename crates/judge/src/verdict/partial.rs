@@ -189,13 +189,15 @@ impl Judge {
         let mut rest = Self { covers: std::mem::take(&mut self.covers), ..Self::default() };
         rest.growth_of(gated);
         self.covers = rest.covers;
-        let open = rest.checks.iter().find(|check| !gated.is_certain(partial, check));
+        let (certain, open): (Vec<_>, Vec<_>) =
+            rest.checks.into_iter().partition(|check| gated.is_certain(partial, check));
         let open = open
+            .first()
             .map(|check| Check { advice: Some(Advice::AllowPartial), ..gated.inconclusive(partial.why_open(check)) });
         if open.is_none() {
             self.diagnostics.append(&mut rest.diagnostics);
         }
-        for check in rest.checks.into_iter().filter(|check| gated.is_certain(partial, check)) {
+        for check in certain {
             let bound = partial.bound(&check).filter(|_| !check.is_of_phases());
             let own = check.reason.clone().filter(|_| check.is_accepted() || check.outcome == Outcome::Inconclusive);
             let reason = own.or_else(|| Some(partial.reason.clone()));

@@ -93,7 +93,7 @@ impl<'a> Gated<'a> {
         let mut check = Check { outcome: Outcome::Pass, reason, ..self.check() };
         if has_checks || self.phases_of_others().any(|row| self.excess(row) > Some(0)) {
             let reason = check.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-            check.figures.words = Some(check.no_other() + &reason);
+            check.figures.words = Some(check.none("other ") + &reason);
         }
         check
     }

@@ -77,12 +77,10 @@ impl<'a> Gated<'a> {
         let mut check = self.check();
         if unchecked != UncheckedRows::default() {
             let other = if unchecked.others { "other " } else { "" };
-            let (of, limit) = (self.growth.target.name(), &self.growth.limit);
-            let verb = if check.limit.is_two_sided { "changed" } else { "grew" };
             let least = Size(self.thresholds.min_delta);
             let large = if unchecked.small { format!(" and at least {least} (min-delta)") } else { String::new() };
             let excepted = unchecked.excepted();
-            check.figures.words = Some(format!("no {other}{of} {verb} by more than {limit}{large}{excepted}"));
+            check.figures.words = Some(check.none(other) + &large + &excepted);
         }
         check
     }

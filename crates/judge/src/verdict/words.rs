@@ -183,11 +183,7 @@ impl Judgement {
                     if check.is_improvement() { improved(delta, before, bound) } else { change(delta, before, bound) };
                 format!("{subject} {change}, allowed {}", check.limit.text)
             }
-            (true, None, _) => format!("{device}no {} is larger than {}", all(check), check.limit.text),
-            (false, _, None) => {
-                let verb = if check.limit.is_two_sided { "changed" } else { "grew" };
-                format!("{device}no {} {verb} by more than {}", all(check), check.limit.text)
-            }
+            (true, None, _) | (false, _, None) => format!("{device}{}", check.none("")),
         };
         text.push_str(&beyond(check).unwrap_or_default());
         text.push_str(to_do(check));
@@ -227,10 +223,14 @@ fn beyond(check: &Check) -> Option<String> {
 }
 
 impl Check {
-    /// The words of a check that passes for all that have no check of their own.
-    pub(super) fn no_other(&self) -> String {
-        let verb = if self.limit.is_two_sided { "changed" } else { "grew" };
-        format!("no other {} {verb} by more than {}", all(self), self.limit.text)
+    /// The words of a check that passes for all that have no check of their own: `other ` where some do.
+    pub(super) fn none(&self, other: &str) -> String {
+        let is_beyond = match (self.limit.is_absolute, self.limit.is_two_sided) {
+            (true, _) => "is larger than",
+            (false, true) => "changed by more than",
+            (false, false) => "grew by more than",
+        };
+        format!("no {other}{} {is_beyond} {}", all(self), self.limit.text)
     }
 }
 
