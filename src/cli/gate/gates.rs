@@ -103,9 +103,7 @@ impl Gates<'_> {
         if self.arguments.update {
             return self.update(compared);
         }
-        let compared = compared.map(JudgedGate::compared);
-        let judged = compared.into_iter().chain(alone).collect();
-        self.report(judged, &ChangeFacts { base, edited, unshown, approval, same_code })
+        self.report(compared, alone, &ChangeFacts { base, edited, unshown, approval, same_code })
     }
 
     /// The label that lets growth pass.
@@ -317,7 +315,7 @@ impl Gates<'_> {
     }
 
     /// Judges a snapshot, or those of the ranks of a job, by absolute limits.
-    fn snapshot(&self, path: &Path, gate: &GateRules, no_before: Option<NoBefore>) -> Result<JudgedResult> {
+    fn snapshot(&self, path: &Path, gate: &GateRules, no_before: Option<NoBefore>) -> Result<Box<dyn JudgedResult>> {
         let found = ranks::find(path)?;
         let config = &self.loaded.config;
         let limits = Limits { growth: Vec::new(), ..self.limits(gate) };
@@ -330,11 +328,10 @@ impl Gates<'_> {
         }
         let options = StackArguments::default().options_of_one(config, &self.arguments.view, found.is_some())?;
         let options = ReadOptions { ignore: thresholds.ignore.clone(), ..options };
-        let readings = ranks::readings(path, found.as_deref(), Some(&thresholds), &self.arguments.view, &options)?;
-        Ok(JudgedResult::Snapshot(readings))
+        Ok(Box::new(ranks::readings(path, found.as_deref(), Some(&thresholds), &self.arguments.view, &options)?))
     }
 
-    fn leaks(&self, name: &str, paths: &[String], gate: &GateRules) -> Result<JudgedResult> {
+    fn leaks(&self, name: &str, paths: &[String], gate: &GateRules) -> Result<Box<dyn JudgedResult>> {
         let paths: Vec<PathBuf> = paths.iter().map(|path| self.path(path)).collect();
         let view = &self.arguments.view;
         let reading = GroupingArguments::default().reading(&self.loaded.config);
@@ -343,22 +340,29 @@ impl Gates<'_> {
             bail!("[gate.{name}] has 'device-overhead', which a search for leaks uses only with 'device-memory'");
         }
         let reading = ReadOptions { ignore: limits.ignore.clone().unwrap_or_default(), ..reading };
-        leak::judged(&paths, reading, &limits, view.jobs).map(JudgedResult::Leaks)
+        Ok(Box::new(leak::judged(&paths, reading, &limits, view.jobs)?))
     }
 
-    /// Reports everything, and gives the exit code.
-    pub(super) fn report(&self, mut judged: Vec<JudgedGate>, facts: &ChangeFacts<'_>) -> Result<ExitCode> {
+    /// Reports all comparisons together, and each other gate by itself, and gives the exit code.
+    pub(super) fn report(
+        &self,
+        compared: Option<Gate>,
+        alone: Vec<JudgedGate>,
+        facts: &ChangeFacts<'_>,
+    ) -> Result<ExitCode> {
         let mut commands = Vec::new();
-        if let Some(first) = judged.first_mut() {
-            if let JudgedResult::Compared(gate) = &mut first.result {
-                for node in &mut gate.nodes {
-                    if let GateNode::One(comparison) = node {
-                        comparison.judgement.diagnostics.extend(improvement(comparison, self.arguments));
-                    }
+        let compared = compared.map(|mut gate| {
+            for node in &mut gate.nodes {
+                if let GateNode::One(comparison) = node {
+                    comparison.judgement.diagnostics.extend(improvement(comparison, self.arguments));
                 }
-                commands.extend(gate.leaves().filter_map(|comparison| accepting(comparison, self.arguments)));
             }
-            first.remark(facts.remark());
+            commands.extend(gate.leaves().filter_map(|comparison| accepting(comparison, self.arguments)));
+            JudgedGate { name: None, result: Box::new(gate), quoted: Vec::new() }
+        });
+        let mut judged: Vec<JudgedGate> = compared.into_iter().chain(alone).collect();
+        if let Some(first) = judged.first_mut() {
+            first.result.remark(facts.remark());
         }
         let acceptance = self.loaded.acceptance()?.map(|of| Acceptance {
             commands,

@@ -35,7 +35,7 @@ impl Gates<'_> {
             self.folder.map_or(Ok(()), CiFolder::kept)?;
             return Ok(ExitCode::SUCCESS);
         }
-        self.report(alone, &ChangeFacts::default())
+        self.report(None, alone, &ChangeFacts::default())
     }
 
     /// Records the working tree alone, and keeps its profile.

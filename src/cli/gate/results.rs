@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::report::{Approval, Format, RenderOptions, Report};
-use ptmem::verdict::{Gate, Headline, LeakGate, Readings, Verdict};
+use ptmem::verdict::{Headline, Judged, Suite, Verdict};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -63,45 +63,32 @@ impl ChangeFacts<'_> {
 pub(super) struct JudgedGate {
     /// The name of a gate by itself, if it has one.
     pub(super) name: Option<String>,
-    pub(super) result: JudgedResult,
+    pub(super) result: Box<dyn JudgedResult>,
     /// The end of the output of a base that failed.
     pub(super) quoted: Vec<String>,
 }
 
-/// The result of gates.
-pub(super) enum JudgedResult {
-    /// All comparisons.
-    Compared(Gate),
-    /// By absolute limits.
-    Snapshot(Readings),
-    /// Of a search for leaks.
-    Leaks(LeakGate),
+/// Results that have one verdict: of comparisons, by absolute limits, or of a search for leaks.
+pub(super) trait JudgedResult: Report {
+    fn headline(&self) -> Headline;
+    fn can_be_approved(&self) -> bool;
+    fn remark(&mut self, remark: Option<Diagnostic>);
 }
 
-impl JudgedResult {
-    fn report(&self) -> &dyn Report {
-        match self {
-            Self::Compared(gate) => gate,
-            Self::Snapshot(readings) => readings,
-            Self::Leaks(gate) => gate,
-        }
-    }
-
+impl<T: Judged> JudgedResult for Suite<T>
+where
+    Self: Report,
+{
     fn headline(&self) -> Headline {
-        match self {
-            Self::Compared(gate) => gate.headline(),
-            Self::Snapshot(readings) => readings.headline(),
-            Self::Leaks(gate) => gate.headline(),
-        }
+        self.headline()
     }
 
-    /// Whether it fails by nothing but what a label can approve.
     fn can_be_approved(&self) -> bool {
-        match self {
-            Self::Compared(gate) => gate.fails_by_change_alone(),
-            Self::Snapshot(readings) => readings.verdict() != Verdict::Pass && readings.lacks_a_before_at_most(),
-            Self::Leaks(_) => false,
-        }
+        self.can_be_approved()
+    }
+
+    fn remark(&mut self, remark: Option<Diagnostic>) {
+        self.remark(remark);
     }
 }
 
@@ -135,27 +122,13 @@ pub(super) fn note_failures(results: &mut [GateResult<'_>]) {
 }
 
 impl JudgedGate {
-    /// All comparisons of a run.
-    pub(super) fn compared(gate: Gate) -> Self {
-        Self { name: None, result: JudgedResult::Compared(gate), quoted: Vec::new() }
-    }
-
-    /// Adds a remark that concerns all of the run.
-    pub(super) fn remark(&mut self, remark: Option<Diagnostic>) {
-        match &mut self.result {
-            JudgedResult::Compared(gate) => gate.remark(remark),
-            JudgedResult::Snapshot(readings) => readings.remark(remark),
-            JudgedResult::Leaks(gate) => gate.remark(remark),
-        }
-    }
-
     /// Its report.
     pub(super) fn judged(&self, options: &RenderOptions, approval: Option<&Approval>) -> GateResult<'_> {
         let headline = self.result.headline();
         let approval = approval.filter(|_| self.result.can_be_approved());
         GateResult {
             name: self.name.as_deref(),
-            report: self.result.report(),
+            report: &*self.result,
             verdict: headline.verdict,
             headline,
             is_approved: approval.is_some(),

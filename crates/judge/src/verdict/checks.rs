@@ -311,9 +311,10 @@ impl Check {
         }
     }
 
-    /// Whether it fails by growth, or by shrinkage: a figure above an absolute limit and memory that ran out are neither.
+    /// Whether it fails by growth, or by shrinkage: a figure above an absolute limit, memory that ran out and leaks are neither.
     pub(super) fn fails_by_change(&self) -> bool {
-        !self.limit.is_absolute && self.kind() != LimitKind::OutOfMemory && self.standing() == Standing::Exceeded
+        let is_change = !matches!(self.kind(), LimitKind::OutOfMemory | LimitKind::Leaks);
+        is_change && !self.limit.is_absolute && self.standing() == Standing::Exceeded
     }
 
     /// Whether it decides the verdict: not one that only warns, unless limits are strict.

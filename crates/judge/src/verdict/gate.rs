@@ -197,9 +197,10 @@ impl<T: Judged> Suite<T> {
                 .all(|judgement| judgement.verdict == Verdict::Pass || judgement.fails_by_change_alone())
     }
 
-    /// Whether nothing fails, or only the before is missing, which a reviewer can approve.
-    pub fn lacks_a_before_at_most(&self) -> bool {
-        self.judgements().all(Judgement::lacks_a_before_at_most)
+    /// Whether it fails only by what a reviewer can approve: by a change, or because the before is missing.
+    pub fn can_be_approved(&self) -> bool {
+        let lacks_a_before = self.judgements().all(Judgement::lacks_a_before_at_most);
+        self.fails_by_change_alone() || self.verdict() != Verdict::Pass && lacks_a_before
     }
 
     /// The leaves, the worst first.

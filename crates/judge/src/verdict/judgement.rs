@@ -102,8 +102,8 @@ impl Judgement {
         self.verdict == Verdict::Regression && self.bad().all(Check::is_improvement)
     }
 
-    /// Whether nothing fails, or only the before is missing, which a reviewer can approve.
-    pub fn lacks_a_before_at_most(&self) -> bool {
+    /// Whether nothing fails, or only the before is missing.
+    pub(super) fn lacks_a_before_at_most(&self) -> bool {
         self.distrust.is_empty() && self.bad().all(|check| check.kind() == LimitKind::Growth)
     }
 
