@@ -12,6 +12,7 @@ pub use error::{MOST_TABLE, NumbersError};
 
 use super::serving_in;
 use cases::DeviceNumbers;
+use key::FigureKey;
 
 /// The cases of an input: JSON, a table of comma-separated values, or the log of a server. Empty if it does not contain a figure.
 ///
@@ -29,7 +30,8 @@ pub fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
         return verified(table::cases(text)?);
     }
     let mut cases = Cases::default();
-    cases.case("")?.own = DeviceNumbers { serving: log, is_stated: true, ..DeviceNumbers::default() };
+    let figures = log.into_iter().map(|(figure, stated)| (FigureKey::Serving(figure), stated)).collect();
+    cases.case("")?.own = DeviceNumbers { figures, is_stated: true, ..DeviceNumbers::default() };
     Ok(cases)
 }
 

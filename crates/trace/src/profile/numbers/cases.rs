@@ -11,7 +11,7 @@ use ptmem_snapshot::snapshot::RunFacts;
 
 use super::bytes::Stated;
 use super::error::NumbersError;
-use super::key::Stage;
+use super::key::{FigureKey, Stage};
 use crate::profile::measure::remarks;
 use crate::profile::{DeviceProfile, HistoryKind, Profile, ReadOptions, Serving, Source, StatedFigure};
 use crate::replay::{Checks, Counter, Figures, Fragmentation};
@@ -29,12 +29,11 @@ const MOST_DEVICES_IN_ALL: usize = MOST_CASES;
 /// Names that an error lists.
 const MOST_NAMES: usize = 8;
 
-/// The figures of a device, by counter and point.
+/// The figures of a device.
 #[derive(Debug, Default)]
 pub(super) struct DeviceNumbers {
-    pub(super) figures: [[Option<u64>; 2]; 4],
-    /// What a server stated.
-    pub(super) serving: BTreeMap<Serving, StatedFigure>,
+    /// Those that are known.
+    pub(super) figures: BTreeMap<FigureKey, StatedFigure>,
     /// True if a figure is named, whether or not its value is known.
     pub(super) is_stated: bool,
     /// The number of failed allocations.
@@ -42,36 +41,41 @@ pub(super) struct DeviceNumbers {
 }
 
 impl DeviceNumbers {
+    /// Sets a figure, which may be known already.
     pub(super) fn set(
         &mut self,
-        (measure, stage): (Measure, Stage),
+        figure: FigureKey,
         stated: Stated,
         place: impl Fn() -> String,
     ) -> Result<(), NumbersError> {
         self.is_stated = true;
-        let figure = &mut self.figures[measure as usize][stage as usize];
-        *figure = agreed(*figure, stated, place)?;
-        Ok(())
+        let found =
+            stated.map_err(|found| NumbersError::NotBytes { place: place(), found: printable(cut(&found, 64)) })?;
+        let Some(value) = found else { return Ok(()) };
+        match self.figures.insert(figure, StatedFigure { value, line: None }) {
+            Some(StatedFigure { value: other, .. }) if value != other => {
+                Err(NumbersError::Differ { place: place(), found: value, other })
+            }
+            _ => Ok(()),
+        }
     }
 
-    /// Sets what a server stated.
-    pub(super) fn state(
-        &mut self,
-        figure: Serving,
-        stated: Stated,
-        place: impl Fn() -> String,
-    ) -> Result<(), NumbersError> {
-        self.is_stated = true;
-        let known = self.serving.get(&figure).map(|stated| stated.value);
-        let value = agreed(known, stated, place)?;
-        self.serving.extend(value.map(|value| (figure, StatedFigure { value, line: None })));
-        Ok(())
+    fn value(&self, measure: Measure, stage: Stage) -> Option<u64> {
+        self.figures.get(&FigureKey::Counter(measure, stage)).map(|stated| stated.value)
+    }
+
+    /// What a server stated.
+    fn serving(&self) -> impl Iterator<Item = (Serving, StatedFigure)> {
+        self.figures.iter().filter_map(|(key, stated)| match key {
+            FigureKey::Serving(figure) => Some((*figure, *stated)),
+            FigureKey::Counter(..) => None,
+        })
     }
 
     /// Refuses a counter that ends above its peak.
     fn verify(&self, place: &str) -> Result<(), NumbersError> {
         for measure in Measure::ALL {
-            if let [Some(peak), Some(end)] = self.figures[measure as usize]
+            if let (Some(peak), Some(end)) = (self.value(measure, Stage::Peak), self.value(measure, Stage::End))
                 && end > peak
             {
                 return Err(NumbersError::AbovePeak { place: place.to_owned(), measure: measure.into(), end, peak });
@@ -81,15 +85,14 @@ impl DeviceNumbers {
     }
 
     fn counter(&self, measure: Measure) -> Counter {
-        let [peak, end] = self.figures[measure as usize];
+        let [peak, end] = [Stage::Peak, Stage::End].map(|stage| self.value(measure, stage));
         // Known figures are exact.
         Counter { peak, end, baseline_error: Some(0), peak_error: Some(0), ..Counter::default() }
     }
 
     fn profile(&self, device: DeviceId) -> DeviceProfile {
-        let [_, end_of_active] = self.figures[Measure::Active as usize];
-        let [_, end_of_reserved] = self.figures[Measure::Reserved as usize];
-        let unused = end_of_reserved.zip(end_of_active).map(|(reserved, active)| reserved.saturating_sub(active));
+        let [reserved, active] = [Measure::Reserved, Measure::Active].map(|measure| self.value(measure, Stage::End));
+        let unused = reserved.zip(active).map(|(reserved, active)| reserved.saturating_sub(active));
         let figures = Figures {
             history: HistoryKind::NumbersOnly,
             allocated: self.counter(Measure::Allocated),
@@ -102,15 +105,6 @@ impl DeviceNumbers {
             ..Figures::default()
         };
         DeviceProfile { device, figures, ..DeviceProfile::default() }
-    }
-}
-
-/// A figure that is known perhaps, and stated again.
-fn agreed(known: Option<u64>, stated: Stated, place: impl Fn() -> String) -> Result<Option<u64>, NumbersError> {
-    match (stated, known) {
-        (Err(found), _) => Err(NumbersError::NotBytes { place: place(), found: printable(cut(&found, 64)) }),
-        (Ok(Some(found)), Some(other)) if found != other => Err(NumbersError::Differ { place: place(), found, other }),
-        (Ok(found), known) => Ok(found.or(known)),
     }
 }
 
@@ -159,9 +153,9 @@ impl Case {
 
     /// What a server stated, the worst of all devices.
     fn serving(&self) -> BTreeMap<Serving, StatedFigure> {
-        let mut serving = self.own.serving.clone();
-        let of_devices = self.devices.values().flat_map(|(_, numbers)| &numbers.serving);
-        of_devices.for_each(|(&figure, stated)| stated.add_to(&mut serving, figure));
+        let mut serving = BTreeMap::new();
+        let of_devices = self.devices.values().flat_map(|(_, numbers)| numbers.serving());
+        self.own.serving().chain(of_devices).for_each(|(figure, stated)| stated.add_to(&mut serving, figure));
         serving
     }
 
