@@ -15,8 +15,8 @@ use super::exact::ExactFrame;
 use super::operator::Symbol;
 use super::path::{FileNames, cell, clean, file_name, folded, installed, standard_library};
 use super::qualified::FunctionsByName as QualifiedNames;
-use super::rules::Rules;
-use super::token::{Digest, Token, legible, sha1};
+use super::rules::{CategoryRule, Rules};
+use super::token::{Digest, Token, sha1};
 
 /// A file of the snapshot.
 #[derive(Debug)]
@@ -74,8 +74,6 @@ pub(super) struct FrameFacts {
     pub(super) qualified: Option<usize>,
     /// The line, where it is one: PyTorch writes -1 and 2^64-1 for "unknown".
     pub(super) line: Option<u32>,
-    /// Index of the first category of the user that the frame belongs to.
-    pub(super) category: Option<usize>,
 }
 
 /// The functions that checkpoints compute again, by those that compute them: the only one, if there are no others.
@@ -91,9 +89,11 @@ pub struct Facts {
     /// By [`FrameId::index`].
     pub(super) frames: Vec<FrameFacts>,
     /// Qualified names of functions.
-    qualified: Interner<String>,
-    /// Names of the user's categories.
-    pub(super) categories: Vec<String>,
+    pub(super) qualified: Interner<String>,
+    /// The user's categories.
+    pub(super) categories: Vec<CategoryRule>,
+    /// The index of the first of them that each frame belongs to, once a stack asks for its own.
+    pub(super) own_category: OnceLock<Vec<Option<usize>>>,
     /// The functions that checkpoints compute again, once a label asks for them.
     pub(super) recomputed: OnceLock<Recomputed>,
     /// Digests of the frames with their lines, once a device asks for them.
@@ -115,7 +115,8 @@ impl Facts {
             files: files.named(&places, &users, &names, &rules.checkout),
             frames: Vec::with_capacity(owners.len()),
             qualified: Interner::default(),
-            categories: rules.categories.iter().map(|rule| rule.name.clone()).collect(),
+            categories: rules.categories.clone(),
+            own_category: OnceLock::new(),
             recomputed: OnceLock::new(),
             exact: OnceLock::new(),
         };
@@ -124,9 +125,6 @@ impl Facts {
             facts.frames.push(functions.known(frame, owner, file, &facts.files[file]));
         }
         facts.qualify(tables, qualified);
-        if !rules.categories.is_empty() {
-            facts.categorize(tables, rules);
-        }
         facts
     }
 
@@ -145,52 +143,6 @@ impl Facts {
             of_frame.token = of_frame.token.qualified(&sha1(&[name.as_bytes()]));
         }
     }
-
-    /// Finds the category of the user of every frame.
-    fn categorize(&mut self, tables: &Tables, rules: &Rules) {
-        for index in 0..self.frames.len() {
-            self.frames[index].category = self.category(tables, rules, FrameId::from_index(index));
-        }
-    }
-
-    fn category(&self, tables: &Tables, rules: &Rules, frame: FrameId) -> Option<usize> {
-        if self.known(frame).owner != Owner::Cpp {
-            let plain = function(tables, frame);
-            let path = self.path(frame);
-            let text = self.text(tables, frame, None);
-            let texts = [plain, path, &text, &format!("{plain} ({path})")];
-            return rules.categories.iter().position(|rule| rule.matches(&texts));
-        }
-        // The operation alone: a saved profile keeps nothing else of C++ frames.
-        let operation = self.known(frame).symbol.as_deref()?.operation()?;
-        let texts = [&*format!("aten::{operation}"), operation];
-        rules.categories.iter().position(|rule| rule.matches(&texts))
-    }
-
-    pub(super) fn known(&self, frame: FrameId) -> &FrameFacts {
-        &self.frames[frame.index()]
-    }
-
-    /// The file of a frame as people see it, as much of it as anybody reads.
-    pub(super) fn path(&self, frame: FrameId) -> &str {
-        legible(&self.files[self.known(frame).file].shown)
-    }
-
-    /// A frame as `function (path:line)`; without a line the qualified name says which `forward` of a file it is.
-    pub(super) fn text(&self, tables: &Tables, frame: FrameId, line: Option<u32>) -> String {
-        let function = function(tables, frame);
-        let path = self.path(frame);
-        let qualified = self.known(frame).qualified.map(|index| legible(&self.qualified.items()[index]));
-        match line {
-            Some(line) => format!("{function} ({path}:{line})"),
-            None => format!("{} ({path})", qualified.unwrap_or(function)),
-        }
-    }
-}
-
-/// The function of a frame, as much of it as anybody reads.
-pub(super) fn function(tables: &Tables, frame: FrameId) -> &str {
-    legible(written(tables.string(tables.frame(frame).name)))
 }
 
 /// The name of a function as it is written. torch.compile makes one of the rest of a function behind a break of the graph, and
@@ -308,7 +260,6 @@ impl<'t> NameFacts<'t> {
             symbol: is_cpp.then(|| self.symbol(frame.name)),
             token: self.token(frame, owner, file),
             line: line.filter(|line| owner != Owner::Generated && (1..1 << 31).contains(line)),
-            category: None,
             qualified: None,
         }
     }
