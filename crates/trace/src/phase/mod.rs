@@ -13,13 +13,14 @@ use serde::{Deserialize, Serialize};
 
 use std::collections::HashMap;
 use std::iter::Peekable;
+use std::sync::Arc;
 
 use ptmem_base::text::cut;
 use ptmem_snapshot::snapshot::{Annotation, Device, Event, Snapshot, StackId, StringId, Tables, Tags};
 use rustc_hash::FxHashMap;
 
 use crate::stack::is_python;
-use crate::trace::Position;
+use crate::trace::{Position, Trace, Window, WindowCounters};
 
 /// Source of a phase's name.
 #[derive(
@@ -73,6 +74,72 @@ pub struct PhaseMarks {
     pub begin: u32,
     /// The highest number where the end was not recorded.
     pub end: u32,
+}
+
+/// One occurrence of a phase, and the bytes allocated in it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Occurrence {
+    /// Name of the phase.
+    pub name: Arc<str>,
+    /// Source of the name.
+    pub source: PhaseSource,
+    /// Its number among those of that name and source, from 0, in the order in which they begin.
+    pub number: u32,
+    /// Number of other phases around it.
+    pub depth: u32,
+    /// True if only passes of training lie around it, and it is none itself.
+    pub is_outermost: bool,
+    /// Its place in the history.
+    pub window: Window,
+    /// The memory held in it.
+    pub held: WindowCounters,
+    /// How far its highest allocated bytes may be from the truth, because the sizes of blocks are not certain.
+    pub error: u64,
+    /// True if its beginning was recorded. Else it is taken to begin with the history.
+    pub begins: bool,
+    /// True if its end was recorded. Else it is taken to last until the dump.
+    pub ends: bool,
+    /// The number behind its name, which is that of a step of the profiler.
+    pub(crate) step: Option<u64>,
+    /// Its marks, if the events of phases do not give their order.
+    pub(crate) marks: Option<PhaseMarks>,
+}
+
+impl Occurrence {
+    /// True if PyTorch named it as a step of an optimizer.
+    pub(crate) fn is_step_of_optimizer(&self) -> bool {
+        self.is_annotated(steps::OPTIMIZER)
+    }
+
+    /// True for an annotation whose name begins so.
+    pub(crate) fn is_annotated(&self, start: &str) -> bool {
+        self.source == PhaseSource::Annotation && self.whole_name().starts_with(start)
+    }
+
+    /// Its name, with the number of a step of the profiler.
+    pub fn whole_name(&self) -> Arc<str> {
+        self.step.map_or_else(|| Arc::clone(&self.name), |number| format!("{}#{number}", self.name).into())
+    }
+
+    /// True if both are steps of optimizers of one name, and nothing is allocated between them.
+    pub(crate) fn follows(&self, earlier: &Self, trace: &Trace) -> bool {
+        if !(self.is_step_of_optimizer() && earlier.is_step_of_optimizer() && self.name == earlier.name) {
+            return false;
+        }
+        let between = trace.symbols.get(earlier.window.to.count()..self.window.from.count());
+        between.is_some_and(|all| all.iter().all(|&one| trace.moves[one as usize].begins().is_none()))
+    }
+
+    /// Bytes gained from its beginning to its end.
+    pub fn change(&self) -> i128 {
+        i128::from(self.held.end.allocated) - i128::from(self.held.start.allocated)
+    }
+
+    /// True if it was recorded from its beginning to its end.
+    pub fn is_whole(&self) -> bool {
+        self.begins && self.ends
+    }
 }
 
 /// The longest name in bytes; the rest is cut off. Metadata can be any text.
