@@ -9,11 +9,10 @@ use ptmem_base::pattern::Pattern;
 use ptmem_snapshot::snapshot::{Frame, FrameId, FunctionsOfFile, StringId, Tables};
 use rustc_hash::FxHashMap;
 
-use super::checkout::Checkout;
 use super::classify::{Owner, PassThrough, PathFacts};
 use super::exact::ExactFrame;
 use super::operator::Symbol;
-use super::path::{FileNames, cell, clean, file_name, folded, installed, standard_library};
+use super::path::{FileNames, Prefixes, cell, clean, file_name, installed};
 use super::qualified::FunctionsByName as QualifiedNames;
 use super::rules::{CategoryRule, Rules};
 use super::token::{Digest, Token, sha1};
@@ -36,26 +35,17 @@ pub(super) struct SnapshotFile {
 }
 
 impl SnapshotFile {
-    /// `names` are those of the user's files, for a file of the user.
-    fn new(path: &str, owner: Owner, names: Option<&FileNames>) -> Self {
-        let normal = match names {
-            Some(names) => names.compared(path),
-            None => normal_form(path),
-        };
+    fn new(path: &str, owner: Owner, names: &FileNames) -> Self {
+        let compared = names.compared(path);
         Self {
             path: path.to_owned(),
-            shown: names.map_or(normal, |names| names.shown(path)).to_owned(),
-            digest: sha1(&[normal.as_bytes()]),
-            base: sha1(&[file_name(normal).as_bytes()]),
+            shown: names.shown(path, owner),
+            digest: sha1(&[compared.as_bytes()]),
+            base: sha1(&[file_name(compared).as_bytes()]),
             is_cell: owner == Owner::User && cell(path).is_some(),
             passes_through: PassThrough::of(owner, path),
         }
     }
-}
-
-/// The path of code that is not the user's, without its environment.
-fn normal_form(path: &str) -> &str {
-    folded(path).or_else(|| installed(path)).or_else(|| standard_library(path)).unwrap_or(path)
 }
 
 /// Facts about one frame.
@@ -104,15 +94,15 @@ impl Facts {
     /// Looks at all frames.
     pub fn new(tables: &Tables, rules: &Rules, qualified: &[FunctionsOfFile]) -> Self {
         let files = FilesOfFrames::new(tables);
-        let prefixes = FileNames::new(&BTreeSet::new(), &rules.strip_prefix, &Checkout::default());
+        let prefixes = Prefixes::new(&rules.strip_prefix);
         let places: Vec<PathFacts> = files.paths.iter().map(|path| place(path, &prefixes, rules)).collect();
         let frames = tables.frames().zip(&files.of_frames);
         let owners: Vec<Owner> =
             frames.map(|(frame, &file)| places[file].owner_of(tables.string(frame.name))).collect();
-        let users = files.of_user(&owners, &prefixes);
-        let names = FileNames::new(&users, &rules.strip_prefix, &rules.checkout);
+        let names = FileNames::new(&files.of_user(&owners, &prefixes), &prefixes, &rules.checkout);
+        let named = files.paths.iter().zip(&places).map(|(path, place)| SnapshotFile::new(path, place.owner, &names));
         let mut facts = Self {
-            files: files.named(&places, &users, &names, &rules.checkout),
+            files: named.collect(),
             frames: Vec::with_capacity(owners.len()),
             qualified: Interner::default(),
             categories: rules.categories.clone(),
@@ -169,34 +159,16 @@ impl<'t> FilesOfFrames<'t> {
     }
 
     /// The paths of the user's files inside a checkout. Installed code keeps the name of its package, whoever owns it.
-    fn of_user(&self, owners: &[Owner], prefixes: &FileNames) -> BTreeSet<&str> {
+    fn of_user(&self, owners: &[Owner], prefixes: &Prefixes) -> BTreeSet<&str> {
         let frames = self.of_frames.iter().zip(owners).filter(|(_, owner)| **owner == Owner::User);
         let files: BTreeSet<usize> = frames.map(|(&file, _)| file).collect();
         let paths = files.into_iter().map(|file| &*self.paths[file]);
         paths.filter(|path| prefixes.stripped(path).is_some() || installed(path).is_none()).collect()
     }
-
-    /// The files with their names: those of `users` get them from `names`.
-    fn named(
-        &self,
-        places: &[PathFacts],
-        users: &BTreeSet<&str>,
-        names: &FileNames,
-        checkout: &Checkout,
-    ) -> Vec<SnapshotFile> {
-        let mut files = Vec::with_capacity(places.len());
-        for (path, place) in self.paths.iter().map(|path| &**path).zip(places) {
-            let file = SnapshotFile::new(path, place.owner, users.contains(path).then_some(names));
-            let is_installed = place.owner == Owner::User && !users.contains(path);
-            let found = installed(path).filter(|_| is_installed).and_then(|name| checkout.of_installed(name));
-            files.push(SnapshotFile { shown: found.unwrap_or(file.shown), ..file });
-        }
-        files
-    }
 }
 
 /// The owner of the code in a file, by the rules of the user and those that are built in.
-fn place(path: &str, prefixes: &FileNames, rules: &Rules) -> PathFacts {
+fn place(path: &str, prefixes: &Prefixes, rules: &Rules) -> PathFacts {
     let mut place = PathFacts::of(prefixes.stripped(path).unwrap_or(path));
     place.owner = match place.owner {
         _ if matches_any(&rules.own, path) => Owner::User,
