@@ -34,8 +34,6 @@ const MOST_NAMES: usize = 8;
 pub(super) struct DeviceNumbers {
     /// Those that are known.
     pub(super) figures: BTreeMap<FigureKey, StatedFigure>,
-    /// True if a figure is named, whether or not its value is known.
-    pub(super) is_stated: bool,
     /// The number of failed allocations.
     pub(super) failed_count: u64,
 }
@@ -48,7 +46,6 @@ impl DeviceNumbers {
         stated: Stated,
         place: impl Fn() -> String,
     ) -> Result<(), NumbersError> {
-        self.is_stated = true;
         let found =
             stated.map_err(|found| NumbersError::NotBytes { place: place(), found: printable(cut(&found, 64)) })?;
         let Some(value) = found else { return Ok(()) };
@@ -108,14 +105,8 @@ impl DeviceNumbers {
     }
 }
 
-/// The figures of a case: its own, or those of devices.
-#[derive(Debug, Default)]
-pub(super) struct Case {
-    /// The only device, without a name.
-    pub(super) own: DeviceNumbers,
-    /// Devices, with the names that they have in the input.
-    pub(super) devices: BTreeMap<DeviceId, (String, DeviceNumbers)>,
-}
+/// The figures of a case: those of devices, with the names that they have in the input, or those of its only one, which has no name.
+pub(super) type Case = BTreeMap<Option<DeviceId>, (String, DeviceNumbers)>;
 
 /// The cases of an input by their names. The only one has an empty name where it is the whole input.
 #[derive(Debug, Default)]
@@ -127,44 +118,16 @@ pub struct Cases {
     pub(super) run: Option<RunFacts>,
 }
 
-impl Case {
-    /// Refuses figures that contradict each other.
-    pub(super) fn verify(&self, name: &str) -> Result<(), NumbersError> {
-        let place = if name.is_empty() { String::new() } else { printable(cut(name, 64)) + ": " };
-        if self.own.is_stated && !self.devices.is_empty() {
-            return Err(NumbersError::Mixed(place, "figures", "devices"));
-        }
-        self.own.verify(&place)?;
-        self.devices
-            .values()
-            .try_for_each(|(device, numbers)| numbers.verify(&format!("{place}{}: ", printable(cut(device, 64)))))
+/// Refuses figures of a case that contradict each other.
+fn verify(name: &str, case: &Case) -> Result<(), NumbersError> {
+    let place = if name.is_empty() { String::new() } else { printable(cut(name, 64)) + ": " };
+    if case.len() > 1 && case.contains_key(&None) {
+        return Err(NumbersError::Mixed(place, "figures", "devices"));
     }
-
-    /// The figures of a device.
-    fn device(&mut self, device: DeviceId, name: &str) -> Result<&mut DeviceNumbers, NumbersError> {
-        let is_full = self.devices.len() == MOST_DEVICES;
-        match self.devices.entry(device) {
-            Entry::Occupied(known) if known.get().0 != name => Err(NumbersError::Twice(printable(cut(name, 64)))),
-            Entry::Occupied(known) => Ok(&mut known.into_mut().1),
-            Entry::Vacant(_) if is_full => Err(NumbersError::TooMany { most: MOST_DEVICES, kind: "devices" }),
-            Entry::Vacant(new) => Ok(&mut new.insert((name.to_owned(), DeviceNumbers::default())).1),
-        }
-    }
-
-    /// What a server stated, the worst of all devices.
-    fn serving(&self) -> BTreeMap<Serving, StatedFigure> {
-        let mut serving = BTreeMap::new();
-        let of_devices = self.devices.values().flat_map(|(_, numbers)| numbers.serving());
-        self.own.serving().chain(of_devices).for_each(|(figure, stated)| stated.add_to(&mut serving, figure));
-        serving
-    }
-
-    fn profiles(&self) -> Vec<DeviceProfile> {
-        if self.devices.is_empty() {
-            return vec![self.own.profile(DeviceId::FIRST)];
-        }
-        self.devices.iter().map(|(&device, (_, numbers))| numbers.profile(device)).collect()
-    }
+    case.iter().try_for_each(|(device, (name, numbers))| {
+        let device = device.map(|_| printable(cut(name, 64)) + ": ").unwrap_or_default();
+        numbers.verify(&(place.clone() + &device))
+    })
 }
 
 impl Cases {
@@ -178,37 +141,44 @@ impl Cases {
         self.all.keys().map(String::as_str).filter(|name| !name.is_empty())
     }
 
-    /// The case of a name.
-    pub(super) fn case(&mut self, name: &str) -> Result<&mut Case, NumbersError> {
-        if self.all.len() == MOST_CASES && !self.all.contains_key(name) {
-            return Err(NumbersError::TooMany { most: MOST_CASES, kind: "cases" });
-        }
-        Ok(self.all.entry(name.to_owned()).or_default())
-    }
-
-    /// The figures of a case that are known already, or of one of its devices.
+    /// The figures of a device that are known already.
     pub(super) fn known(&mut self, case: &str, device: Option<DeviceId>) -> Option<&mut DeviceNumbers> {
-        let case = self.all.get_mut(case)?;
-        match device {
-            Some(device) => case.devices.get_mut(&device).map(|(_, numbers)| numbers),
-            None => Some(&mut case.own),
-        }
+        self.all.get_mut(case)?.get_mut(&device).map(|(_, numbers)| numbers)
     }
 
-    /// The figures of a device of a case.
+    /// The figures of a device of a case, and its name.
     pub(super) fn device(
         &mut self,
         case: &str,
-        device: DeviceId,
+        device: Option<DeviceId>,
         name: &str,
     ) -> Result<&mut DeviceNumbers, NumbersError> {
-        if !self.case(case)?.devices.contains_key(&device) {
-            if self.devices == MOST_DEVICES_IN_ALL {
-                return Err(NumbersError::TooMany { most: MOST_DEVICES_IN_ALL, kind: "devices in all cases" });
-            }
-            self.devices += 1;
+        if self.all.len() == MOST_CASES && !self.all.contains_key(case) {
+            return Err(NumbersError::TooMany { most: MOST_CASES, kind: "cases" });
         }
-        self.case(case)?.device(device, name)
+        let case = self.all.entry(case.to_owned()).or_default();
+        let is_full = case.len() == MOST_DEVICES;
+        match case.entry(device) {
+            Entry::Occupied(known) if known.get().0 != name => Err(NumbersError::Twice(printable(cut(name, 64)))),
+            Entry::Occupied(known) => Ok(&mut known.into_mut().1),
+            Entry::Vacant(_) if is_full => Err(NumbersError::TooMany { most: MOST_DEVICES, kind: "devices" }),
+            Entry::Vacant(_) if self.devices == MOST_DEVICES_IN_ALL => {
+                Err(NumbersError::TooMany { most: MOST_DEVICES_IN_ALL, kind: "devices in all cases" })
+            }
+            Entry::Vacant(new) => {
+                self.devices += 1;
+                Ok(&mut new.insert((name.to_owned(), DeviceNumbers::default())).1)
+            }
+        }
+    }
+
+    /// Refuses figures that contradict each other.
+    pub(super) fn verified(self) -> Result<Self, NumbersError> {
+        if self.all.len() > 1 && self.all.contains_key("") {
+            return Err(NumbersError::Mixed(String::new(), "cases", "figures without a name"));
+        }
+        self.all.iter().try_for_each(|(name, case)| verify(name, case))?;
+        Ok(self)
     }
 
     /// The names of cases, of which an error lists some.
@@ -235,11 +205,16 @@ impl Cases {
         let message =
             "it holds only figures: stacks, phases and a history need a recording, as ptmem_gate.record() makes";
         diagnostics.push(Diagnostic::new(Code::NumbersOnly, None, message));
+        let devices = case.iter().map(|(device, (_, numbers))| numbers.profile(device.unwrap_or(DeviceId::FIRST)));
+        let mut serving = BTreeMap::new();
+        // The worst of all devices.
+        let stated = case.values().flat_map(|(_, numbers)| numbers.serving());
+        stated.for_each(|(figure, stated)| stated.add_to(&mut serving, figure));
         let mut profile = Profile {
             source,
             options,
-            devices: case.profiles(),
-            serving: case.serving(),
+            devices: devices.collect(),
+            serving,
             run: self.run.clone(),
             diagnostics,
             ..Profile::default()

@@ -126,12 +126,12 @@ fn is_other(key: &str) -> bool {
     OTHER_STATISTICS.contains(&key) || key == "cuda:host"
 }
 
-/// The case that keys lead to, and the device with its name; `None` where figures belong to neither.
-fn owner_of(keys: &[String]) -> Option<(&str, Option<(DeviceId, &str)>)> {
+/// The case that keys lead to, and the device with its name, where they name one; `None` where figures belong to neither.
+fn owner_of(keys: &[String]) -> Option<(&str, Option<DeviceId>, &str)> {
     match keys {
-        [] => Some(("", None)),
-        [name] => Some(device_of(name).map_or((name, None), |device| ("", Some((device, name))))),
-        [case, name] if device_of(case).is_none() => Some((case, Some((device_of(name)?, name)))),
+        [] => Some(("", None, "")),
+        [name] => Some(device_of(name).map_or((name, None, ""), |device| ("", Some(device), name))),
+        [case, name] if device_of(case).is_none() => Some((case, Some(device_of(name)?), name)),
         _ => None,
     }
 }
@@ -154,10 +154,8 @@ impl FigureReader {
         if owner.iter().any(|key| is_other(key)) {
             return Ok(None);
         }
-        match owner_of(owner).ok_or_else(|| NumbersError::Misplaced(shown(owner)))? {
-            (case, Some((device, name))) => cases.device(case, device, name).map(Some),
-            (case, None) => Ok(Some(&mut cases.case(case)?.own)),
-        }
+        let (case, device, name) = owner_of(owner).ok_or_else(|| NumbersError::Misplaced(shown(owner)))?;
+        cases.device(case, device, name).map(Some)
     }
 
     /// Takes the value at the path, if it is a figure.
@@ -183,8 +181,8 @@ impl FigureReader {
 
     /// Takes the number of failed allocations beside the counters of the owner at the path.
     fn take_failed(&mut self, count: u64) {
-        if let Some((case, device)) = owner_of(&self.path)
-            && let Some(numbers) = self.cases.known(case, device.map(|(device, _)| device))
+        if let Some((case, device, _)) = owner_of(&self.path)
+            && let Some(numbers) = self.cases.known(case, device)
         {
             numbers.failed_count = count;
         }
@@ -208,7 +206,7 @@ impl FigureReader {
         // A device of which nothing is known is one beside others.
         for device in std::mem::take(&mut self.devices) {
             let case = device.len().checked_sub(2).map_or("", |case| &device[case]);
-            if self.cases.all.get(case).is_some_and(|case| !case.devices.is_empty()) {
+            if self.cases.all.get(case).is_some_and(|case| case.keys().any(Option::is_some)) {
                 Self::numbers(&mut self.cases, &device)?;
             }
         }

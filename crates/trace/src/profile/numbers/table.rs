@@ -36,10 +36,10 @@ pub(super) fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
         let device = text.parse().ok().or_else(|| device_of(text));
         let device =
             device.ok_or_else(|| NumbersError::Table(format!("line {line}: '{}' is not a device", cut(text, 64))))?;
-        let numbers = cases.device(&name, device, text)?;
-        if numbers.is_stated {
+        if cases.known(&name, Some(device)).is_some() {
             return Err(NumbersError::Twice(printable(cut(if name.is_empty() { text } else { &name }, 64))));
         }
+        let numbers = cases.device(&name, Some(device), text)?;
         for (key, cell) in head.iter().zip(&row) {
             if let Some(figure) = figure_of(key) {
                 numbers.set(figure, of_text(cell), || format!("line {line}, {key}"))?;
