@@ -12,7 +12,6 @@ pub use passes::passes;
 use serde::{Deserialize, Serialize};
 
 use std::collections::HashMap;
-use std::iter::Peekable;
 use std::sync::Arc;
 
 use ptmem_base::text::cut;
@@ -187,14 +186,12 @@ fn annotated(
     marks.sort_by_key(|mark| mark.time_us);
     let mut open: HashMap<StringId, Vec<usize>> = HashMap::new();
     let mut found: Vec<Phase> = Vec::new();
-    let mut clock = Clock::new(times);
+    let times: Vec<i64> = running(times).collect();
     let mut number = 0;
     for marks in marks.chunk_by(|a, b| a.time_us == b.time_us) {
         // An event of the same microsecond as a mark is inside.
-        clock.advance_while(|time| time < marks[0].time_us);
-        let from = clock.position();
-        clock.advance_while(|time| time <= marks[0].time_us);
-        let to = clock.position();
+        let from = Position::of_count(times.partition_point(|&time| time < marks[0].time_us));
+        let to = Position::of_count(times.partition_point(|&time| time <= marks[0].time_us));
         for mark in marks {
             number += 1;
             let phase = Phase {
@@ -221,38 +218,12 @@ fn annotated(
     found
 }
 
-/// A place in a history that moves on with time.
-struct Clock<T: Iterator> {
-    /// The times of the events behind it.
-    times: Peekable<T>,
-    /// The number of events before it.
-    count: usize,
-    /// The latest time of these.
-    latest: i64,
-}
-
-impl<T: Iterator<Item = Option<i64>>> Clock<T> {
-    fn new(times: T) -> Self {
-        Self { times: times.peekable(), count: 0, latest: i64::MIN }
-    }
-
-    /// Moves behind all events whose time is early enough.
-    fn advance_while(&mut self, is_early: impl Fn(i64) -> bool) {
-        while let Some(time) = self.times.peek() {
-            // A clock that goes back does not bring events back.
-            let time = time.unwrap_or(self.latest).max(self.latest);
-            if !is_early(time) {
-                break;
-            }
-            self.latest = time;
-            self.count += 1;
-            self.times.next();
-        }
-    }
-
-    fn position(&self) -> Position {
-        Position::of_count(self.count)
-    }
+/// The times of events, which go on where one is missing. A clock that goes back does not bring events back.
+pub(crate) fn running(times: impl Iterator<Item = Option<i64>>) -> impl Iterator<Item = i64> {
+    times.scan(i64::MIN, |latest, time| {
+        *latest = time.unwrap_or(*latest).max(*latest);
+        Some(*latest)
+    })
 }
 
 /// Runs of events that carry the same tag. Tags belong to a thread: an event without one ends a run only if it comes
