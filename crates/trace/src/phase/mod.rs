@@ -108,7 +108,7 @@ pub struct Occurrence {
 impl Occurrence {
     /// True if PyTorch named it as a step of an optimizer.
     pub(crate) fn is_step_of_optimizer(&self) -> bool {
-        self.is_annotated(steps::OPTIMIZER)
+        self.is_annotated(OPTIMIZER)
     }
 
     /// True for an annotation whose name begins so.
@@ -146,6 +146,9 @@ const LONGEST_NAME: usize = 512;
 
 /// The name of the steps of `torch.profiler`.
 const PROFILER_STEP: &str = "ProfilerStep";
+
+/// The names of calls of an optimizer begin so.
+const OPTIMIZER: &str = "Optimizer.step#";
 
 /// `torch.profiler` numbers its steps from when it was started, so the number does not name the phase.
 pub(crate) fn step_of_profiler(text: &str) -> Option<u64> {

@@ -18,7 +18,7 @@ use serde::{Serialize, Serializer};
 pub use self::built::{BuiltUp, initializes};
 pub use self::calls::CalledModule;
 use self::rounds::{Rounds, recurring};
-use super::{Occurrence, PhaseSource};
+use super::{OPTIMIZER, Occurrence, PhaseSource};
 use crate::stack::SnapshotCode;
 use crate::trace::{Position, Trace};
 
@@ -109,9 +109,6 @@ impl Steps {
 
 /// The names of steps of `torch.profiler` begin so.
 const PROFILER: &str = "ProfilerStep#";
-
-/// The names of calls of an optimizer begin so.
-pub(crate) const OPTIMIZER: &str = "Optimizer.step#";
 
 /// Default number of equal parts. Needed for `corners/captured`.
 const WINDOWS: u16 = 10;
