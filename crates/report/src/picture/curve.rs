@@ -146,9 +146,7 @@ impl Past<'_> {
             _ => i64::try_from(place).ok(),
         }
     }
-}
 
-impl Past<'_> {
     fn event(&self, at: Position, kind: EventKind, bytes: u64) -> CurveEvent {
         let side = if self.is_compared { format!("{} ", self.side) } else { String::new() };
         let text = match kind {

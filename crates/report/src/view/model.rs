@@ -178,9 +178,7 @@ impl Group {
     pub(crate) fn is_compared(&self) -> bool {
         self.sources.iter().any(|source| source.side.is_some())
     }
-}
 
-impl Group {
     /// The remarks that every format shows: warnings, and what the verdict rests on or asks for.
     pub(crate) fn open_remarks(&self) -> Vec<&Remark> {
         self.remarks.iter().filter(|remark| remark.is_open()).collect()
@@ -269,7 +267,7 @@ mod tests {
     use super::*;
 
     fn section(name: &str, standing: Standing, growth: i128) -> Section {
-        Section { name: name.to_owned(), standing, growth, blocks: Vec::new(), picture: None }
+        Section { standing, growth, ..Section::new(name.to_owned(), Vec::new()) }
     }
 
     #[test]
@@ -282,16 +280,7 @@ mod tests {
             sections: vec![section("fails", Standing::Exceeded, 1), section("fails by more", Standing::Exceeded, 2)],
             ..Group::default()
         };
-        let view = View {
-            headline: None,
-            is_gated: true,
-            failure: None,
-            explanation: None,
-            acceptance: Vec::new(),
-            approval: None,
-            overview: None,
-            groups: vec![first, second],
-        };
+        let view = View::of_groups(vec![first, second]);
         let names: Vec<_> = view.sections().iter().map(|(_, section)| section.name.as_str()).collect();
         assert_eq!(names, ["fails by more", "fails", "warns", "ok"]);
     }

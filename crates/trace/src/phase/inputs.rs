@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::passes::pass_of_classes;
 use crate::stack::{Pass, SnapshotCode};
-use crate::trace::{Origin, Trace};
+use crate::trace::Trace;
 use ptmem_snapshot::snapshot::StackId;
 
 /// The allocations of one stack.
@@ -21,64 +21,40 @@ pub struct Made {
     pub requested: u64,
 }
 
-/// The role of an allocation in finding inputs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
-    /// A copy or random numbers, outside of all passes.
-    Candidate,
-    /// Modules run.
-    Forward,
-    /// The backward pass or an optimizer runs: the next forward pass is that of another batch.
-    Ends,
-    /// Any other allocation.
-    Other,
-}
-
 /// The inputs of all steps of which the history has the beginning, by stack.
 ///
 /// A history that begins with the program has none before its first backward pass: tensors copied to the device there
 /// may be weights.
 pub fn inputs(trace: &Trace, code: &SnapshotCode<'_>) -> FxHashMap<StackId, Made> {
-    let roles = roles(trace, code);
+    let passes = pass_of_classes(trace, code);
+    let stacks = trace.classes.iter().zip(&passes).map(|(class, pass)| class.origin.stack().filter(|_| pass.is_none()));
+    let candidates: Vec<Option<StackId>> = stacks.map(|stack| stack.filter(|of| copies_or_draws(code, *of))).collect();
     let mut found: FxHashMap<StackId, Made> = FxHashMap::default();
     let mut is_ahead = trace.start.iter().any(|start| start.allocated > 0);
     let mut pending = Vec::new();
     for &symbol in &trace.symbols {
         let Some(block) = trace.moves[symbol as usize].begins() else { continue };
         let class = block.class as usize;
-        match roles[class] {
-            Role::Candidate if is_ahead => pending.push(class),
-            Role::Forward => {
+        match passes[class] {
+            None if is_ahead => pending.extend(candidates[class].map(|stack| (stack, &trace.classes[class]))),
+            Some(Pass::Forward) => {
                 is_ahead = false;
-                for class in pending.drain(..) {
-                    let Origin::Stack(stack) = trace.classes[class].origin else { continue };
+                for (stack, class) in pending.drain(..) {
                     let made = found.entry(stack).or_default();
                     made.allocations += 1;
-                    made.bytes = made.bytes.saturating_add(trace.classes[class].bytes);
-                    made.requested = made.requested.saturating_add(trace.classes[class].requested);
+                    made.bytes = made.bytes.saturating_add(class.bytes);
+                    made.requested = made.requested.saturating_add(class.requested);
                 }
             }
-            Role::Ends => {
+            // The next forward pass is that of another batch.
+            Some(Pass::Backward | Pass::Optimizer) => {
                 is_ahead = true;
                 pending.clear();
             }
-            Role::Candidate | Role::Other => {}
+            None | Some(Pass::Setup | Pass::Step | Pass::Evaluation) => {}
         }
     }
     found
-}
-
-fn roles(trace: &Trace, code: &SnapshotCode<'_>) -> Vec<Role> {
-    let mut roles = Vec::with_capacity(trace.classes.len());
-    for (class, pass) in trace.classes.iter().zip(pass_of_classes(trace, code)) {
-        roles.push(match (pass, class.origin) {
-            (Some(Pass::Forward), _) => Role::Forward,
-            (Some(Pass::Backward | Pass::Optimizer), _) => Role::Ends,
-            (None, Origin::Stack(stack)) if copies_or_draws(code, stack) => Role::Candidate,
-            (None | Some(Pass::Setup | Pass::Step | Pass::Evaluation), _) => Role::Other,
-        });
-    }
-    roles
 }
 
 /// True for copies and random numbers that no code of modules makes.

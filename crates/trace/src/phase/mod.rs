@@ -12,14 +12,14 @@ pub use passes::passes;
 use serde::{Deserialize, Serialize};
 
 use std::collections::HashMap;
-use std::iter::Peekable;
+use std::sync::Arc;
 
 use ptmem_base::text::cut;
 use ptmem_snapshot::snapshot::{Annotation, Device, Event, Snapshot, StackId, StringId, Tables, Tags};
 use rustc_hash::FxHashMap;
 
 use crate::stack::is_python;
-use crate::trace::Position;
+use crate::trace::{Position, Trace, Window, WindowCounters};
 
 /// Source of a phase's name.
 #[derive(
@@ -75,11 +75,80 @@ pub struct PhaseMarks {
     pub end: u32,
 }
 
+/// One occurrence of a phase, and the bytes allocated in it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Occurrence {
+    /// Name of the phase.
+    pub name: Arc<str>,
+    /// Source of the name.
+    pub source: PhaseSource,
+    /// Its number among those of that name and source, from 0, in the order in which they begin.
+    pub number: u32,
+    /// Number of other phases around it.
+    pub depth: u32,
+    /// True if only passes of training lie around it, and it is none itself.
+    pub is_outermost: bool,
+    /// Its place in the history.
+    pub window: Window,
+    /// The memory held in it.
+    pub held: WindowCounters,
+    /// How far its highest allocated bytes may be from the truth, because the sizes of blocks are not certain.
+    pub error: u64,
+    /// True if its beginning was recorded. Else it is taken to begin with the history.
+    pub begins: bool,
+    /// True if its end was recorded. Else it is taken to last until the dump.
+    pub ends: bool,
+    /// The number behind its name, which is that of a step of the profiler.
+    pub(crate) step: Option<u64>,
+    /// Its marks, if the events of phases do not give their order.
+    pub(crate) marks: Option<PhaseMarks>,
+}
+
+impl Occurrence {
+    /// True if PyTorch named it as a step of an optimizer.
+    pub(crate) fn is_step_of_optimizer(&self) -> bool {
+        self.is_annotated(OPTIMIZER)
+    }
+
+    /// True for an annotation whose name begins so.
+    pub(crate) fn is_annotated(&self, start: &str) -> bool {
+        self.source == PhaseSource::Annotation && self.whole_name().starts_with(start)
+    }
+
+    /// Its name, with the number of a step of the profiler.
+    pub fn whole_name(&self) -> Arc<str> {
+        self.step.map_or_else(|| Arc::clone(&self.name), |number| format!("{}#{number}", self.name).into())
+    }
+
+    /// True if both are steps of optimizers of one name, and nothing is allocated between them.
+    pub(crate) fn follows(&self, earlier: &Self, trace: &Trace) -> bool {
+        if !(self.is_step_of_optimizer() && earlier.is_step_of_optimizer() && self.name == earlier.name) {
+            return false;
+        }
+        let between = trace.symbols.get(earlier.window.to.count()..self.window.from.count());
+        between.is_some_and(|all| all.iter().all(|&one| trace.moves[one as usize].begins().is_none()))
+    }
+
+    /// Bytes gained from its beginning to its end.
+    pub fn change(&self) -> i128 {
+        i128::from(self.held.end.allocated) - i128::from(self.held.start.allocated)
+    }
+
+    /// True if it was recorded from its beginning to its end.
+    pub fn is_whole(&self) -> bool {
+        self.begins && self.ends
+    }
+}
+
 /// The longest name in bytes; the rest is cut off. Metadata can be any text.
 const LONGEST_NAME: usize = 512;
 
 /// The name of the steps of `torch.profiler`.
 const PROFILER_STEP: &str = "ProfilerStep";
+
+/// The names of calls of an optimizer begin so.
+const OPTIMIZER: &str = "Optimizer.step#";
 
 /// `torch.profiler` numbers its steps from when it was started, so the number does not name the phase.
 pub(crate) fn step_of_profiler(text: &str) -> Option<u64> {
@@ -120,14 +189,12 @@ fn annotated(
     marks.sort_by_key(|mark| mark.time_us);
     let mut open: HashMap<StringId, Vec<usize>> = HashMap::new();
     let mut found: Vec<Phase> = Vec::new();
-    let mut clock = Clock::new(times);
+    let times: Vec<i64> = running(times).collect();
     let mut number = 0;
     for marks in marks.chunk_by(|a, b| a.time_us == b.time_us) {
         // An event of the same microsecond as a mark is inside.
-        clock.advance_while(|time| time < marks[0].time_us);
-        let from = clock.position();
-        clock.advance_while(|time| time <= marks[0].time_us);
-        let to = clock.position();
+        let from = Position::of_count(times.partition_point(|&time| time < marks[0].time_us));
+        let to = Position::of_count(times.partition_point(|&time| time <= marks[0].time_us));
         for mark in marks {
             number += 1;
             let phase = Phase {
@@ -154,38 +221,12 @@ fn annotated(
     found
 }
 
-/// A place in a history that moves on with time.
-struct Clock<T: Iterator> {
-    /// The times of the events behind it.
-    times: Peekable<T>,
-    /// The number of events before it.
-    count: usize,
-    /// The latest time of these.
-    latest: i64,
-}
-
-impl<T: Iterator<Item = Option<i64>>> Clock<T> {
-    fn new(times: T) -> Self {
-        Self { times: times.peekable(), count: 0, latest: i64::MIN }
-    }
-
-    /// Moves behind all events whose time is early enough.
-    fn advance_while(&mut self, is_early: impl Fn(i64) -> bool) {
-        while let Some(time) = self.times.peek() {
-            // A clock that goes back does not bring events back.
-            let time = time.unwrap_or(self.latest).max(self.latest);
-            if !is_early(time) {
-                break;
-            }
-            self.latest = time;
-            self.count += 1;
-            self.times.next();
-        }
-    }
-
-    fn position(&self) -> Position {
-        Position::of_count(self.count)
-    }
+/// The times of events, which go on where one is missing. A clock that goes back does not bring events back.
+pub(crate) fn running(times: impl Iterator<Item = Option<i64>>) -> impl Iterator<Item = i64> {
+    times.scan(i64::MIN, |latest, time| {
+        *latest = time.unwrap_or(*latest).max(*latest);
+        Some(*latest)
+    })
 }
 
 /// Runs of events that carry the same tag. Tags belong to a thread: an event without one ends a run only if it comes

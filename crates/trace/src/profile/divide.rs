@@ -9,6 +9,7 @@ use super::error::ProfileError;
 use super::every::{Every, Interval, Lack, MOST_INTERVALS};
 use super::phases::are_known;
 use super::recording::Profile;
+use crate::phase::running;
 use crate::phase::steps::{self, FoundBy, Step, Steps, WantedSteps};
 use crate::replay::Position;
 use crate::trace::Window;
@@ -160,14 +161,8 @@ fn by_time(
     first: Option<i64>,
 ) -> Option<Vec<(String, Window)>> {
     let first = first.filter(|_| times.clone().any(|time| time.is_some()))?;
-    // A clock that goes back does not bring events back.
-    let mut latest = first;
-    let mut part_of = Vec::new();
-    for time in times {
-        latest = time.unwrap_or(latest).max(latest);
-        part_of.push(microseconds(first, latest) / length);
-    }
-    let parts = (0..=microseconds(first, latest) / length).take(MOST_INTERVALS + 1).map(|part| {
+    let part_of: Vec<u64> = running(times).map(|time| microseconds(first, time) / length).collect();
+    let parts = (0..=part_of.last().copied().unwrap_or(0)).take(MOST_INTERVALS + 1).map(|part| {
         let name = format!("{} to {}", seconds(part * length), seconds((part + 1).saturating_mul(length)));
         let [from, to] = [part, part + 1].map(|part| part_of.partition_point(|&of| of < part));
         (name, Window::of_counts(from, to))

@@ -9,19 +9,13 @@ use crate::replay::Position;
 use crate::stack::{GroupBy, Grouper, SnapshotCode};
 use crate::trace::{CountedBlock, CountedBlocks, ErrorBound, Measure, Move, Uncertainty, Window, digest};
 
-/// The blocks that make a figure inexact.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Inexact {
-    /// Those whose sizes are not certain.
-    BySizes,
-    /// Any: it may be off by these bytes beside the sizes of blocks.
-    By(i128),
-}
+/// The margin of figures that only blocks whose sizes are not certain make inexact. With another one, any block does.
+const BY_SIZES: u64 = 0;
 
 impl DeviceProfile {
     /// How allocated blocks count in groups of classes. `code` is of their stacks.
     fn counted_in(&self, groups: &[u32], count: usize, code: &SnapshotCode<'_>) -> CountedBlocks {
-        let mut counted = self.counted_as(Inexact::BySizes, Measure::Allocated, code);
+        let mut counted = self.counted_as(BY_SIZES, Measure::Allocated, code);
         counted.groups = count;
         counted.of_class.iter_mut().zip(groups).for_each(|(block, group)| block.group = *group);
         counted
@@ -35,17 +29,14 @@ impl DeviceProfile {
         self.trace.bounds_of_highest(&self.counted_in(groups, count, code))
     }
 
-    fn counted_as(&self, inexact: Inexact, measure: Measure, code: &SnapshotCode<'_>) -> CountedBlocks {
-        let margin = match inexact {
-            Inexact::BySizes => 0,
-            Inexact::By(bytes) => bytes,
-        };
+    /// How allocated blocks count in one sum, which may be off by a margin beside the sizes of blocks.
+    fn counted_as(&self, margin: u64, measure: Measure, code: &SnapshotCode<'_>) -> CountedBlocks {
         let grouper = Grouper::of(code.clone(), GroupBy::Stack);
         let mut keys = FxHashMap::default();
         let of_class = self.trace.classes.iter().map(|class| {
             let spread = class.spread_in(measure);
             let mut block = CountedBlock { group: 0, bytes: class.size(measure), spread, kind: 0 };
-            if spread != Uncertainty::default() || inexact != Inexact::BySizes {
+            if spread != Uncertainty::default() || margin != BY_SIZES {
                 let key = keys
                     .entry(class.origin)
                     .or_insert_with(|| digest(&totals::key(&Exact::of(class, GroupBy::Stack), &grouper).0));
@@ -53,7 +44,7 @@ impl DeviceProfile {
             }
             block
         });
-        CountedBlocks { measure, of_class: of_class.collect(), groups: 1, margin }
+        CountedBlocks { measure, of_class: of_class.collect(), groups: 1, margin: margin.into() }
     }
 
     /// Adds how far what each group holds may be from the truth.
@@ -74,27 +65,21 @@ impl DeviceProfile {
     }
 
     /// How far the highest value of a counter within windows may be from the truth, because of blocks.
-    fn bounds(
-        &self,
-        inexact: Inexact,
-        measure: Measure,
-        windows: &[Window],
-        code: &SnapshotCode<'_>,
-    ) -> Vec<ErrorBound> {
-        self.trace.bounds_within(&self.counted_as(inexact, measure, code), windows)
+    fn bounds(&self, margin: u64, measure: Measure, windows: &[Window], code: &SnapshotCode<'_>) -> Vec<ErrorBound> {
+        self.trace.bounds_within(&self.counted_as(margin, measure, code), windows)
     }
 
     /// How far the highest allocated bytes of parts of the history may be from the truth, because the sizes of blocks are not
     /// certain.
     pub fn bounds_of_parts(&self, windows: &[Window], code: &SnapshotCode<'_>) -> Vec<ErrorBound> {
-        self.bounds(Inexact::BySizes, Measure::Allocated, windows, code)
+        self.bounds(BY_SIZES, Measure::Allocated, windows, code)
     }
 
     /// The bytes by which allocated bytes may be off at any moment, where the sizes of blocks do not explain this.
     pub fn unexplained_error(&self, code: &SnapshotCode<'_>) -> Option<u64> {
         let error = self.figures.allocated.max_error().filter(|error| *error > 0)?;
         let windows = [self.whole(), AT_START];
-        let explained = self.bounds(Inexact::BySizes, Measure::Allocated, &windows, code);
+        let explained = self.bounds(BY_SIZES, Measure::Allocated, &windows, code);
         (!self.is_explained(&explained, error)).then_some(error)
     }
 
@@ -105,8 +90,8 @@ impl DeviceProfile {
 
     /// The blocks that are held at all moments.
     pub fn all_blocks(&self, code: &SnapshotCode<'_>) -> Option<u64> {
-        let all = Inexact::By(i128::from(u64::MAX));
-        self.bounds(all, Measure::Allocated, &[self.whole()], code).first()?.blocks.filter(|_| self.knows_stacks())
+        let bounds = self.bounds(u64::MAX, Measure::Allocated, &[self.whole()], code);
+        bounds.first()?.blocks.filter(|_| self.knows_stacks())
     }
 
     /// All of the history.
@@ -141,12 +126,11 @@ impl Metric {
             // Read once, with the bound of all moments.
             Point::UnusedAtPeak => (Measure::Active, vec![device.reserved_peak(), device.whole(), AT_START]),
         };
-        let by_sizes = device.bounds(Inexact::BySizes, measure, &windows, code);
-        let inexact = Inexact::By(bytes.into());
+        let by_sizes = device.bounds(BY_SIZES, measure, &windows, code);
         let found = if device.is_explained(&by_sizes, bytes) {
             by_sizes
         } else {
-            device.bounds(inexact, measure, &windows[..1], code)
+            device.bounds(bytes, measure, &windows[..1], code)
         };
         ErrorBound { bytes, blocks: found[0].blocks }
     }

@@ -78,12 +78,11 @@ impl<'r> Guesses<'r> {
         }
     }
 
-    fn told(&self) -> String {
-        format!("{} guessed on simulated GPUs{}", count(self.count, self.words[0], self.words[1]), self.described())
-    }
-
     fn diagnostic(&self) -> Diagnostic {
-        let message = format!("{}: memory that depends on that was not measured", self.told());
+        let number = count(self.count, self.words[0], self.words[1]);
+        let places = self.described();
+        let message =
+            format!("{number} guessed on simulated GPUs{places}: memory that depends on that was not measured");
         Diagnostic::new(Code::CourseGuessed, None, message)
     }
 }

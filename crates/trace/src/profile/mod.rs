@@ -27,6 +27,7 @@ mod source;
 mod totals;
 mod workspaces;
 
+pub use crate::phase::Occurrence;
 pub use crate::replay::{Checks, Counter, Figures, HistoryKind, Layout, Oom, Position, PrivatePool, Timeline};
 pub use crate::trace::{Bucket, ErrorBound, Highest};
 pub use ptmem_snapshot::snapshot::{AllocatorSettings, EndingKind, RunFacts, Tables};
@@ -41,7 +42,7 @@ pub use metric::{Metric, Point};
 pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint};
 pub use open::{Opened, open, read, read_case};
 pub use options::ReadOptions;
-pub use phases::{MOST_PHASES, Occurrence, Phases};
+pub use phases::{MOST_PHASES, Phases};
 pub use recording::Profile;
 pub use serving::{Serving, StatedFigure, serving_in};
 pub use source::{InputKind, Raise, Source};

@@ -4,8 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::phases::Occurrence;
-use crate::phase::PhaseSource;
+use crate::phase::{Occurrence, PhaseSource};
 use crate::replay::Position;
 use crate::trace::Window;
 

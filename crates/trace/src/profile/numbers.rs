@@ -11,7 +11,7 @@ pub use cases::{Cases, MOST_CASES, MOST_DEVICES};
 pub use error::{MOST_TABLE, NumbersError};
 
 use super::serving_in;
-use cases::DeviceNumbers;
+use key::FigureKey;
 
 /// The cases of an input: JSON, a table of comma-separated values, or the log of a server. Empty if it does not contain a figure.
 ///
@@ -19,17 +19,18 @@ use cases::DeviceNumbers;
 /// Where a figure is not a number of bytes, figures contradict each other, or a table cannot be read.
 pub fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
     if text.trim_ascii_start().starts_with(b"{") {
-        return verified(json::cases(text)?);
+        return json::cases(text)?.verified();
     }
     if text.len() > MOST_TABLE {
         return Err(NumbersError::TooLong);
     }
     let log = serving_in(&String::from_utf8_lossy(text));
     if log.is_empty() {
-        return verified(table::cases(text)?);
+        return table::cases(text)?.verified();
     }
     let mut cases = Cases::default();
-    cases.case("")?.own = DeviceNumbers { serving: log, is_stated: true, ..DeviceNumbers::default() };
+    let figures = log.into_iter().map(|(figure, stated)| (FigureKey::Serving(figure), stated)).collect();
+    cases.device("", None, "")?.figures = figures;
     Ok(cases)
 }
 
@@ -47,15 +48,6 @@ pub enum Recognition {
 /// How sure it is that JSON states figures.
 pub fn recognized(json: &[u8]) -> Recognition {
     json::recognized(json)
-}
-
-/// Cases that do not contradict themselves.
-fn verified(cases: Cases) -> Result<Cases, NumbersError> {
-    if cases.all.len() > 1 && cases.all.contains_key("") {
-        return Err(NumbersError::Mixed(String::new(), "cases", "figures without a name"));
-    }
-    cases.all.iter().try_for_each(|(name, case)| case.verify(name))?;
-    Ok(cases)
 }
 
 #[cfg(test)]

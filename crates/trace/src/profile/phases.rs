@@ -9,70 +9,13 @@ use ptmem_base::text::{count, thousands};
 use ptmem_snapshot::snapshot::{Device, Snapshot};
 
 use super::nesting::{arrange, put_in_order};
-use crate::phase::steps::{OPTIMIZER, StepMark};
-use crate::phase::{self, Phase, PhaseMarks, PhaseSource, folded_name, step_of_profiler};
+use crate::phase::{self, Occurrence, Phase, PhaseMarks, PhaseSource, folded_name, step_of_profiler};
 use crate::replay::{Figures, HistoryKind, Position, Replay};
 use crate::stack;
-use crate::trace::{Trace, Window, WindowCounters};
+use crate::trace::{Trace, Window};
 
 /// The maximum number of phases that are read per device: occurrences, not names.
 pub const MOST_PHASES: usize = 65_536;
-
-/// One occurrence of a phase, and the bytes allocated in it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Occurrence {
-    /// Name of the phase.
-    pub name: Arc<str>,
-    /// Source of the name.
-    pub source: PhaseSource,
-    /// Its number among those of that name and source, from 0, in the order in which they begin.
-    pub number: u32,
-    /// Number of other phases around it.
-    pub depth: u32,
-    /// True if only passes of training lie around it, and it is none itself.
-    pub is_outermost: bool,
-    /// Its place in the history.
-    pub window: Window,
-    /// The memory held in it.
-    pub held: WindowCounters,
-    /// How far its highest allocated bytes may be from the truth, because the sizes of blocks are not certain.
-    pub error: u64,
-    /// True if its beginning was recorded. Else it is taken to begin with the history.
-    pub begins: bool,
-    /// True if its end was recorded. Else it is taken to last until the dump.
-    pub ends: bool,
-    /// The number behind its name, which is that of a step of the profiler.
-    pub(super) step: Option<u64>,
-    /// Its marks, if the events of phases do not give their order.
-    pub(super) marks: Option<PhaseMarks>,
-}
-
-impl Occurrence {
-    /// True if PyTorch named it as a step of an optimizer.
-    fn is_step_of_optimizer(&self) -> bool {
-        self.source == PhaseSource::Annotation && self.name.starts_with(OPTIMIZER)
-    }
-
-    /// True if both are steps of optimizers of one name, and nothing is allocated between them.
-    fn follows(&self, earlier: &Self, trace: &Trace) -> bool {
-        if !(self.is_step_of_optimizer() && earlier.is_step_of_optimizer() && self.name == earlier.name) {
-            return false;
-        }
-        let between = trace.symbols.get(earlier.window.to.count()..self.window.from.count());
-        between.is_some_and(|all| all.iter().all(|&one| trace.moves[one as usize].begins().is_none()))
-    }
-
-    /// Bytes gained from its beginning to its end.
-    pub fn change(&self) -> i128 {
-        i128::from(self.held.end.allocated) - i128::from(self.held.start.allocated)
-    }
-
-    /// True if it was recorded from its beginning to its end.
-    pub fn is_whole(&self) -> bool {
-        self.begins && self.ends
-    }
-}
 
 /// The phases of one device.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -166,17 +109,8 @@ impl Phases {
     }
 
     /// The places at which a step may begin.
-    pub fn marks(&self) -> Vec<StepMark> {
-        let marks = self.known_or_not().map(|phase| StepMark {
-            name: phase
-                .step
-                .map_or_else(|| Arc::clone(&phase.name), |number| format!("{}#{number}", phase.name).into()),
-            source: phase.source,
-            from: phase.window.from,
-            to: phase.window.to,
-            depth: phase.depth,
-        });
-        marks.collect()
+    pub fn marks(&self) -> Vec<&Occurrence> {
+        self.known_or_not().collect()
     }
 }
 

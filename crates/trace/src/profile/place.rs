@@ -7,7 +7,7 @@ use ptmem_snapshot::snapshot::Snapshot;
 use super::device::DeviceProfile;
 use super::moment::{Moment, PhaseMoment, PhasePoint};
 use super::phases::are_known;
-use crate::phase::PhaseSource;
+use crate::phase::{PhaseSource, running};
 use crate::replay::{HistoryKind, Position};
 use crate::trace::Window;
 
@@ -35,16 +35,12 @@ impl DeviceProfile {
         }
     }
 
-    /// Just before the first event that is later. A clock that goes back does not bring events back.
+    /// Just before the first event that is later.
     fn at_time(&self, us: i64, snapshot: &Snapshot) -> Option<Position> {
         let device = snapshot.devices.get(&self.device)?;
         let last = snapshot.times.all().flatten().max()?;
         let until = snapshot.first_time()?.checked_add(us).filter(|&until| until <= last)?;
-        let mut latest = i64::MIN;
-        let later = snapshot.times_of(device).position(|time| {
-            latest = time.unwrap_or(latest).max(latest);
-            latest > until
-        });
+        let later = running(snapshot.times_of(device)).position(|time| time > until);
         let before = later.unwrap_or(device.events.len());
         Some(Position::of_count(before))
     }

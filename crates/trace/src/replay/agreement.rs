@@ -21,19 +21,18 @@ impl Figures {
         });
         are_failures &= ooms.next().is_none();
         let allocations: u64 = trace.allocations().iter().sum();
-        let differing =
-            Measure::ALL.into_iter().find(|&measure| !self.counter(measure).is_of(counters.of(measure), is_counted));
+        let are_of_sizes = self.checks.hold();
+        let differing = Measure::ALL.into_iter().find(|&measure| {
+            let counter = self.counter(measure);
+            let gauge = counters.of(measure);
+            let is_exact = are_of_sizes && measure == Measure::Allocated;
+            !counter.is_of(gauge) || !is_counted && !counter.has_errors_of(gauge, is_exact)
+        });
         let parts = [
             ("history", self.history.allows(trace, allocations)),
             ("allocations", self.allocation_count == allocations),
             ("allocated_total", u128::from(self.allocated_total) == counters.allocated_total),
             (differing.map_or("", <&str>::from), differing.is_none()),
-            (
-                "allocated",
-                is_counted
-                    || !self.checks.hold()
-                    || self.allocated.has_no_more_errors_of(counters.of(Measure::Allocated)),
-            ),
             ("end", self.has_ends(&counters)),
             ("fragmentation", self.has_fragmentation(&counters)),
             ("ooms", are_failures),
@@ -71,7 +70,7 @@ impl Figures {
 
 impl Counter {
     /// True if its figures, as far as they are stated, are those of a gauge.
-    fn is_of(&self, gauge: &Gauge, is_counted: bool) -> bool {
+    fn is_of(&self, gauge: &Gauge) -> bool {
         let least = i128::from(self.end.filter(|_| self.is_least).unwrap_or(0));
         let baseline = if self.is_least { gauge.baseline.max(0) } else { gauge.baseline };
         let peak = gauge.peak.max(least);
@@ -79,7 +78,6 @@ impl Counter {
         self.baseline.is_none_or(|stated| i128::from(stated) == baseline)
             && self.peak.is_none_or(|stated| i128::from(stated) == peak)
             && is_moment
-            && (is_counted || self.is_least || self.has_errors_of(gauge))
     }
 
     /// True if its end, as far as it is stated and counted from a baseline, is that of a gauge.
@@ -88,17 +86,12 @@ impl Counter {
         end.is_none_or(|end| i128::from(end) == gauge.now)
     }
 
-    /// True if its error bounds, as far as they are stated, are not above those of a gauge. `is_least` has a bound of its own.
-    fn has_no_more_errors_of(&self, gauge: &Gauge) -> bool {
-        self.is_least
-            || self.baseline_error.is_none_or(|stated| i128::from(stated) <= gauge.baseline_error())
-                && self.peak_error.is_none_or(|stated| i128::from(stated) <= gauge.peak_error())
-    }
-
-    /// True if its error bounds, as far as they are stated, are at least those of a gauge.
-    fn has_errors_of(&self, gauge: &Gauge) -> bool {
-        self.baseline_error.is_none_or(|stated| i128::from(stated) >= gauge.baseline_error())
-            && self.peak_error.is_none_or(|stated| i128::from(stated) >= gauge.peak_error())
+    /// True if its error bounds, as far as they are stated, are at least those of a gauge, or just those. `is_least` has bounds of
+    /// its own.
+    fn has_errors_of(&self, gauge: &Gauge, is_exact: bool) -> bool {
+        let bounds = [(self.baseline_error, gauge.baseline_error()), (self.peak_error, gauge.peak_error())];
+        let mut stated = bounds.into_iter().filter_map(|(stated, own)| Some((i128::from(stated?), own)));
+        self.is_least || stated.all(|(stated, own)| if is_exact { stated == own } else { stated >= own })
     }
 }
 

@@ -1,6 +1,8 @@
 //! Allocations that the trace leaves out: those of phases that the user ignores, and those by which `torch.compile` and Triton
 //! measure which kernels are fast. These make them where no cache has the answer yet, so they are not the program's.
 
+use std::collections::BTreeMap;
+
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::pattern::Pattern;
@@ -22,18 +24,12 @@ pub(super) struct LeftOutAllocations<'p> {
     all: Vec<u32>,
     /// Those of benchmarks.
     benchmarks: Vec<u32>,
-    /// Those of phases, by the patterns to ignore.
-    of_phases: Vec<OfPattern<'p>>,
+    /// The patterns of phases to ignore.
+    ignore: &'p [Pattern],
+    /// Those of phases, by the index of the pattern that matches; without patterns that match none.
+    of_phases: BTreeMap<usize, Vec<u32>>,
     /// True if phases match, and what they took cannot be left out.
     pub(super) is_impossible: bool,
-}
-
-/// The allocations of the phases that a pattern matches.
-#[derive(Debug)]
-struct OfPattern<'p> {
-    pattern: &'p Pattern,
-    is_matched: bool,
-    indices: Vec<u32>,
 }
 
 impl<'p> LeftOutAllocations<'p> {
@@ -54,12 +50,8 @@ impl<'p> LeftOutAllocations<'p> {
         }
         let stated = stated(events);
         let end = Position::of_count(events.len());
-        let of_phases = ignore.iter().enumerate().map(|(at, pattern)| OfPattern {
-            pattern,
-            is_matched: ignored.0.iter().any(|window| window.pattern == at),
-            indices: Vec::new(),
-        });
-        let mut found = Self { of_phases: of_phases.collect(), ..Self::default() };
+        let of_phases = ignored.0.iter().map(|window| (window.pattern, Vec::new())).collect();
+        let mut found = Self { ignore, of_phases, ..Self::default() };
         for (index, one) in (0..).zip(&lifetimes.allocations).filter(|(_, one)| one.born != Position::START) {
             let next = stated.partition_point(|&at| at < one.born);
             if one.completed > end || stated.get(next).is_some_and(|&at| at < one.completed) {
@@ -68,7 +60,7 @@ impl<'p> LeftOutAllocations<'p> {
             if benchmarks.is_some_and(|benchmarks| benchmarks.have(one)) {
                 found.benchmarks.push(index);
             } else if let Some(pattern) = ignored.pattern_of(one) {
-                found.of_phases[pattern].indices.push(index);
+                found.of_phases.entry(pattern).or_default().push(index);
             } else {
                 continue;
             }
@@ -120,8 +112,8 @@ impl<'p> LeftOutAllocations<'p> {
             );
             Diagnostic::new(Code::KernelBenchmarks, id, message)
         });
-        let matched = self.of_phases.iter().filter(|of| of.is_matched);
-        let parts = matched.map(|of| format!("'{}' {}", of.pattern.as_str(), took(&of.indices)));
+        let parts = self.of_phases.iter();
+        let parts = parts.map(|(pattern, indices)| format!("'{}' {}", self.ignore[*pattern].as_str(), took(indices)));
         let parts = parts.collect::<Vec<_>>().join(", ");
         let ignored = (!parts.is_empty()).then(|| {
             let message = format!(

@@ -53,9 +53,7 @@ impl SnapshotCode<'_> {
         }
         None
     }
-}
 
-impl SnapshotCode<'_> {
     /// The Python frames around the outermost module of a stack.
     pub(crate) fn callers_of_modules(&self, stack: StackId) -> Vec<FrameId> {
         let frames: Vec<FrameId> = self.python(stack).collect();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ptmem_snapshot::snapshot::{FrameId, FunctionsOfFile, StackId, Tables};
 
 use super::classify::Owner;
-use super::facts::{self, Facts, FrameFacts};
+use super::facts::{Facts, FrameFacts, written};
 use super::rules::Rules;
 use super::token::{Digest, Lines, Token, legible};
 
@@ -37,15 +37,37 @@ impl<'t> SnapshotCode<'t> {
     /// The category of the user that a stack belongs to.
     pub(super) fn own_category(&self, stack: StackId) -> Option<&str> {
         let all = self.tables.stack(stack).iter().chain(self.tables.forward(stack));
-        let first = all.filter_map(|&frame| self.known(frame).category).min()?;
-        self.facts.categories.get(first).map(String::as_str)
+        let first = all.filter_map(|frame| self.own_categories()[frame.index()]).min()?;
+        self.facts.categories.get(first).map(|rule| &*rule.name)
+    }
+
+    /// For each frame, the first category of the user that matches it.
+    fn own_categories(&self) -> &[Option<usize>] {
+        self.facts.own_category.get_or_init(|| {
+            let frames = (0..self.facts.frames.len()).map(FrameId::from_index);
+            frames.map(|frame| self.own_category_of(frame)).collect()
+        })
+    }
+
+    fn own_category_of(&self, frame: FrameId) -> Option<usize> {
+        let rules = &self.facts.categories;
+        rules.first()?;
+        let texts = if self.owner(frame) == Owner::Cpp {
+            // The operation alone: a saved profile keeps nothing else of C++ frames.
+            let operation = self.known(frame).symbol.as_deref()?.operation()?;
+            vec![format!("aten::{operation}"), operation.to_owned()]
+        } else {
+            let [plain, path] = [self.function(frame), self.path(frame)];
+            vec![plain.to_owned(), path.to_owned(), self.text_at(frame, None), format!("{plain} ({path})")]
+        };
+        rules.iter().position(|rule| rule.matches(&texts))
     }
 
     /// For each category of the user, whether it is the first that matches some frame.
     pub fn used_categories(&self) -> Vec<bool> {
         let mut used = vec![false; self.facts.categories.len()];
-        for category in self.facts.frames.iter().filter_map(|known| known.category) {
-            used[category] = true;
+        for category in self.own_categories().iter().flatten() {
+            used[*category] = true;
         }
         used
     }
@@ -61,7 +83,7 @@ impl<'t> SnapshotCode<'t> {
     }
 
     pub(super) fn known(&self, frame: FrameId) -> &FrameFacts {
-        self.facts.known(frame)
+        &self.facts.frames[frame.index()]
     }
 
     /// Whose code a frame is.
@@ -90,7 +112,7 @@ impl<'t> SnapshotCode<'t> {
 
     /// The file of a frame as people see it, as much of it as anybody reads.
     pub fn path(&self, frame: FrameId) -> &str {
-        self.facts.path(frame)
+        legible(&self.facts.files[self.known(frame).file].shown)
     }
 
     /// The file of a frame as it was recorded, with `/` between its parts.
@@ -123,7 +145,7 @@ impl<'t> SnapshotCode<'t> {
 
     /// The function of a frame, as much of it as anybody reads.
     pub fn function(&self, frame: FrameId) -> &'t str {
-        facts::function(self.tables, frame)
+        legible(written(self.tables.string(self.tables.frame(frame).name)))
     }
 
     /// A frame as `function (path:line)`.
@@ -131,9 +153,16 @@ impl<'t> SnapshotCode<'t> {
         self.text_at(frame, self.line(frame))
     }
 
-    /// A frame as `function (path:line)`, with another line, or without one and with the qualified name of the function.
+    /// A frame as `function (path:line)`, with another line, or without one and with the qualified name of the function, which
+    /// says which `forward` of a file it is.
     pub fn text_at(&self, frame: FrameId, line: Option<u32>) -> String {
-        self.facts.text(self.tables, frame, line)
+        let function = self.function(frame);
+        let path = self.path(frame);
+        let qualified = self.known(frame).qualified.map(|index| legible(&self.facts.qualified.items()[index]));
+        match line {
+            Some(line) => format!("{function} ({path}:{line})"),
+            None => format!("{} ({path})", qualified.unwrap_or(function)),
+        }
     }
 
     /// The innermost function of the user as `function (path)`: without a line and a class, so that it is the same on both sides

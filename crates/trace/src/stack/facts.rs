@@ -9,14 +9,13 @@ use ptmem_base::pattern::Pattern;
 use ptmem_snapshot::snapshot::{Frame, FrameId, FunctionsOfFile, StringId, Tables};
 use rustc_hash::FxHashMap;
 
-use super::checkout::Checkout;
 use super::classify::{Owner, PassThrough, PathFacts};
 use super::exact::ExactFrame;
 use super::operator::Symbol;
-use super::path::{FileNames, cell, clean, file_name, folded, installed, standard_library};
+use super::path::{FileNames, Prefixes, cell, clean, file_name, installed};
 use super::qualified::FunctionsByName as QualifiedNames;
-use super::rules::Rules;
-use super::token::{Digest, Token, legible, sha1};
+use super::rules::{CategoryRule, Rules};
+use super::token::{Digest, Token, sha1};
 
 /// A file of the snapshot.
 #[derive(Debug)]
@@ -36,26 +35,17 @@ pub(super) struct SnapshotFile {
 }
 
 impl SnapshotFile {
-    /// `names` are those of the user's files, for a file of the user.
-    fn new(path: &str, owner: Owner, names: Option<&FileNames>) -> Self {
-        let normal = match names {
-            Some(names) => names.compared(path),
-            None => normal_form(path),
-        };
+    fn new(path: &str, owner: Owner, names: &FileNames) -> Self {
+        let compared = names.compared(path);
         Self {
             path: path.to_owned(),
-            shown: names.map_or(normal, |names| names.shown(path)).to_owned(),
-            digest: sha1(&[normal.as_bytes()]),
-            base: sha1(&[file_name(normal).as_bytes()]),
+            shown: names.shown(path, owner),
+            digest: sha1(&[compared.as_bytes()]),
+            base: sha1(&[file_name(compared).as_bytes()]),
             is_cell: owner == Owner::User && cell(path).is_some(),
             passes_through: PassThrough::of(owner, path),
         }
     }
-}
-
-/// The path of code that is not the user's, without its environment.
-fn normal_form(path: &str) -> &str {
-    folded(path).or_else(|| installed(path)).or_else(|| standard_library(path)).unwrap_or(path)
 }
 
 /// Facts about one frame.
@@ -74,8 +64,6 @@ pub(super) struct FrameFacts {
     pub(super) qualified: Option<usize>,
     /// The line, where it is one: PyTorch writes -1 and 2^64-1 for "unknown".
     pub(super) line: Option<u32>,
-    /// Index of the first category of the user that the frame belongs to.
-    pub(super) category: Option<usize>,
 }
 
 /// The functions that checkpoints compute again, by those that compute them: the only one, if there are no others.
@@ -91,9 +79,11 @@ pub struct Facts {
     /// By [`FrameId::index`].
     pub(super) frames: Vec<FrameFacts>,
     /// Qualified names of functions.
-    qualified: Interner<String>,
-    /// Names of the user's categories.
-    pub(super) categories: Vec<String>,
+    pub(super) qualified: Interner<String>,
+    /// The user's categories.
+    pub(super) categories: Vec<CategoryRule>,
+    /// The index of the first of them that each frame belongs to, once a stack asks for its own.
+    pub(super) own_category: OnceLock<Vec<Option<usize>>>,
     /// The functions that checkpoints compute again, once a label asks for them.
     pub(super) recomputed: OnceLock<Recomputed>,
     /// Digests of the frames with their lines, once a device asks for them.
@@ -104,18 +94,19 @@ impl Facts {
     /// Looks at all frames.
     pub fn new(tables: &Tables, rules: &Rules, qualified: &[FunctionsOfFile]) -> Self {
         let files = FilesOfFrames::new(tables);
-        let prefixes = FileNames::new(&BTreeSet::new(), &rules.strip_prefix, &Checkout::default());
+        let prefixes = Prefixes::new(&rules.strip_prefix);
         let places: Vec<PathFacts> = files.paths.iter().map(|path| place(path, &prefixes, rules)).collect();
         let frames = tables.frames().zip(&files.of_frames);
         let owners: Vec<Owner> =
             frames.map(|(frame, &file)| places[file].owner_of(tables.string(frame.name))).collect();
-        let users = files.of_user(&owners, &prefixes);
-        let names = FileNames::new(&users, &rules.strip_prefix, &rules.checkout);
+        let names = FileNames::new(&files.of_user(&owners, &prefixes), &prefixes, &rules.checkout);
+        let named = files.paths.iter().zip(&places).map(|(path, place)| SnapshotFile::new(path, place.owner, &names));
         let mut facts = Self {
-            files: files.named(&places, &users, &names, &rules.checkout),
+            files: named.collect(),
             frames: Vec::with_capacity(owners.len()),
             qualified: Interner::default(),
-            categories: rules.categories.iter().map(|rule| rule.name.clone()).collect(),
+            categories: rules.categories.clone(),
+            own_category: OnceLock::new(),
             recomputed: OnceLock::new(),
             exact: OnceLock::new(),
         };
@@ -124,9 +115,6 @@ impl Facts {
             facts.frames.push(functions.known(frame, owner, file, &facts.files[file]));
         }
         facts.qualify(tables, qualified);
-        if !rules.categories.is_empty() {
-            facts.categorize(tables, rules);
-        }
         facts
     }
 
@@ -145,52 +133,6 @@ impl Facts {
             of_frame.token = of_frame.token.qualified(&sha1(&[name.as_bytes()]));
         }
     }
-
-    /// Finds the category of the user of every frame.
-    fn categorize(&mut self, tables: &Tables, rules: &Rules) {
-        for index in 0..self.frames.len() {
-            self.frames[index].category = self.category(tables, rules, FrameId::from_index(index));
-        }
-    }
-
-    fn category(&self, tables: &Tables, rules: &Rules, frame: FrameId) -> Option<usize> {
-        if self.known(frame).owner != Owner::Cpp {
-            let plain = function(tables, frame);
-            let path = self.path(frame);
-            let text = self.text(tables, frame, None);
-            let texts = [plain, path, &text, &format!("{plain} ({path})")];
-            return rules.categories.iter().position(|rule| rule.matches(&texts));
-        }
-        // The operation alone: a saved profile keeps nothing else of C++ frames.
-        let operation = self.known(frame).symbol.as_deref()?.operation()?;
-        let texts = [&*format!("aten::{operation}"), operation];
-        rules.categories.iter().position(|rule| rule.matches(&texts))
-    }
-
-    pub(super) fn known(&self, frame: FrameId) -> &FrameFacts {
-        &self.frames[frame.index()]
-    }
-
-    /// The file of a frame as people see it, as much of it as anybody reads.
-    pub(super) fn path(&self, frame: FrameId) -> &str {
-        legible(&self.files[self.known(frame).file].shown)
-    }
-
-    /// A frame as `function (path:line)`; without a line the qualified name says which `forward` of a file it is.
-    pub(super) fn text(&self, tables: &Tables, frame: FrameId, line: Option<u32>) -> String {
-        let function = function(tables, frame);
-        let path = self.path(frame);
-        let qualified = self.known(frame).qualified.map(|index| legible(&self.qualified.items()[index]));
-        match line {
-            Some(line) => format!("{function} ({path}:{line})"),
-            None => format!("{} ({path})", qualified.unwrap_or(function)),
-        }
-    }
-}
-
-/// The function of a frame, as much of it as anybody reads.
-pub(super) fn function(tables: &Tables, frame: FrameId) -> &str {
-    legible(written(tables.string(tables.frame(frame).name)))
 }
 
 /// The name of a function as it is written. torch.compile makes one of the rest of a function behind a break of the graph, and
@@ -217,34 +159,16 @@ impl<'t> FilesOfFrames<'t> {
     }
 
     /// The paths of the user's files inside a checkout. Installed code keeps the name of its package, whoever owns it.
-    fn of_user(&self, owners: &[Owner], prefixes: &FileNames) -> BTreeSet<&str> {
+    fn of_user(&self, owners: &[Owner], prefixes: &Prefixes) -> BTreeSet<&str> {
         let frames = self.of_frames.iter().zip(owners).filter(|(_, owner)| **owner == Owner::User);
         let files: BTreeSet<usize> = frames.map(|(&file, _)| file).collect();
         let paths = files.into_iter().map(|file| &*self.paths[file]);
         paths.filter(|path| prefixes.stripped(path).is_some() || installed(path).is_none()).collect()
     }
-
-    /// The files with their names: those of `users` get them from `names`.
-    fn named(
-        &self,
-        places: &[PathFacts],
-        users: &BTreeSet<&str>,
-        names: &FileNames,
-        checkout: &Checkout,
-    ) -> Vec<SnapshotFile> {
-        let mut files = Vec::with_capacity(places.len());
-        for (path, place) in self.paths.iter().map(|path| &**path).zip(places) {
-            let file = SnapshotFile::new(path, place.owner, users.contains(path).then_some(names));
-            let is_installed = place.owner == Owner::User && !users.contains(path);
-            let found = installed(path).filter(|_| is_installed).and_then(|name| checkout.of_installed(name));
-            files.push(SnapshotFile { shown: found.unwrap_or(file.shown), ..file });
-        }
-        files
-    }
 }
 
 /// The owner of the code in a file, by the rules of the user and those that are built in.
-fn place(path: &str, prefixes: &FileNames, rules: &Rules) -> PathFacts {
+fn place(path: &str, prefixes: &Prefixes, rules: &Rules) -> PathFacts {
     let mut place = PathFacts::of(prefixes.stripped(path).unwrap_or(path));
     place.owner = match place.owner {
         _ if matches_any(&rules.own, path) => Owner::User,
@@ -308,7 +232,6 @@ impl<'t> NameFacts<'t> {
             symbol: is_cpp.then(|| self.symbol(frame.name)),
             token: self.token(frame, owner, file),
             line: line.filter(|line| owner != Owner::Generated && (1..1 << 31).contains(line)),
-            category: None,
             qualified: None,
         }
     }

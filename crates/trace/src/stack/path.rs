@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::checkout::Checkout;
+use super::classify::Owner;
 
 /// A path with `/` between its parts, and without `.` and `..` where they can be resolved.
 pub(super) fn clean(path: &str) -> Cow<'_, str> {
@@ -85,40 +86,59 @@ pub(super) fn is_absolute(path: &str) -> bool {
     path.starts_with('/') || path.as_bytes().get(1) == Some(&b':')
 }
 
-/// The names of the user's files in one snapshot.
-#[derive(Debug, Default)]
+/// The path of code that is not the user's, without its environment.
+fn normal_form(path: &str) -> &str {
+    folded(path).or_else(|| installed(path)).or_else(|| standard_library(path)).unwrap_or(path)
+}
+
+/// The beginnings of paths that the user wants to see stripped, the longest first.
+pub(super) struct Prefixes(Vec<String>);
+
+impl Prefixes {
+    pub(super) fn new(prefixes: &[String]) -> Self {
+        let mut prefixes: Vec<_> = prefixes.iter().map(|prefix| with_slash(&clean(prefix))).collect();
+        prefixes.sort_by_key(|prefix| (std::cmp::Reverse(prefix.len()), prefix.clone()));
+        Self(prefixes)
+    }
+
+    /// The rest of a path behind a prefix.
+    pub(super) fn stripped<'p>(&self, path: &'p str) -> Option<&'p str> {
+        self.0.iter().find_map(|prefix| path.strip_prefix(prefix.as_str()))
+    }
+}
+
+/// The names of files in one snapshot.
+#[derive(Debug)]
 pub(super) struct FileNames {
-    prefixes: Vec<String>,
-    /// Shown paths, except for files below a prefix.
+    /// Those of the user's files, as people see them.
     shown: BTreeMap<String, String>,
+    /// The lengths of the ends by which the user's files are compared.
     suffixes: BTreeMap<String, usize>,
+    checkout: Checkout,
 }
 
 impl FileNames {
-    /// From all clean paths of the user's files, the prefixes that the user wants to see stripped, and the checkout.
-    pub(super) fn new(files: &BTreeSet<&str>, prefixes: &[String], checkout: &Checkout) -> Self {
-        let mut prefixes: Vec<_> = prefixes.iter().map(|prefix| with_slash(&clean(prefix))).collect();
-        // The longest that fits wins.
-        prefixes.sort_by_key(|prefix| (std::cmp::Reverse(prefix.len()), prefix.clone()));
+    /// From all clean paths of the user's files.
+    pub(super) fn new(files: &BTreeSet<&str>, prefixes: &Prefixes, checkout: &Checkout) -> Self {
         let suffixes = unique_suffixes(files);
-        let shown = shown(files, checkout, &suffixes);
-        Self { prefixes, shown, suffixes }
+        let mut shown = shown(files, checkout, &suffixes);
+        let stripped = files.iter().filter_map(|path| Some(((*path).to_owned(), prefixes.stripped(path)?.to_owned())));
+        shown.extend(stripped);
+        Self { shown, suffixes, checkout: checkout.clone() }
     }
 
-    /// The rest of a path behind a prefix to strip.
-    pub(super) fn stripped<'p>(&self, path: &'p str) -> Option<&'p str> {
-        self.prefixes.iter().find_map(|prefix| path.strip_prefix(prefix.as_str()))
-    }
-
-    /// The path as people see it.
-    pub(super) fn shown<'p>(&'p self, path: &'p str) -> &'p str {
-        self.stripped(path).unwrap_or_else(|| self.shown.get(path).map_or(path, String::as_str))
+    /// The path as people see it: of the user's code that is installed, its source in the checkout.
+    pub(super) fn shown(&self, path: &str, owner: Owner) -> String {
+        let known = self.shown.get(path).cloned().or_else(|| {
+            let name = installed(path).filter(|_| owner == Owner::User)?;
+            self.checkout.of_installed(name)
+        });
+        known.unwrap_or_else(|| normal_form(path).to_owned())
     }
 
     /// The path as it is compared.
     pub(super) fn compared<'p>(&self, path: &'p str) -> &'p str {
-        let length = self.suffixes.get(path).copied().unwrap_or(path.len());
-        &path[path.len() - length..]
+        self.suffixes.get(path).map_or_else(|| normal_form(path), |length| &path[path.len() - length..])
     }
 }
 
@@ -240,42 +260,42 @@ mod tests {
 
     fn names(files: &[&str], prefixes: &[&str]) -> FileNames {
         let prefixes: Vec<String> = prefixes.iter().map(|&prefix| prefix.to_owned()).collect();
-        FileNames::new(&files.iter().copied().collect(), &prefixes, &Checkout::default())
+        FileNames::new(&files.iter().copied().collect(), &Prefixes::new(&prefixes), &Checkout::default())
     }
 
     #[test]
     fn people_see_paths_from_the_folder_of_the_package_on() {
         let files = ["/home/me/repo/train.py", "/home/me/repo/net/model.py"];
         let alone = names(&files, &[]);
-        assert_eq!(alone.shown(files[0]), "train.py");
-        assert_eq!(alone.shown(files[1]), "net/model.py");
+        assert_eq!(alone.shown(files[0], Owner::User), "train.py");
+        assert_eq!(alone.shown(files[1], Owner::User), "net/model.py");
         // Code beside it leaves these names as they are.
         let shared = "/home/me/shared/util.py";
         let beside = names(&[files[0], files[1], shared, "/opt/x.py", "z.py", "/y.py"], &[]);
-        assert_eq!(files.map(|file| beside.shown(file)), files.map(|file| alone.shown(file)));
+        assert_eq!(files.map(|file| beside.shown(file, Owner::User)), files.map(|file| alone.shown(file, Owner::User)));
         assert_eq!(
-            ["z.py", "/opt/x.py", "/y.py", shared].map(|file| beside.shown(file)),
+            ["z.py", "/opt/x.py", "/y.py", shared].map(|file| beside.shown(file, Owner::User)),
             ["z.py", "x.py", "/y.py", "util.py"]
         );
         // Files with the same name are distinguished.
         let twice = names(&["/home/a/x.py", "/home/b/x.py"], &[]);
-        assert_eq!(twice.shown("/home/a/x.py"), "a/x.py");
+        assert_eq!(twice.shown("/home/a/x.py", Owner::User), "a/x.py");
         let stripped = names(&files, &["/home/me", "/home/me/repo/net"]);
-        assert_eq!(stripped.shown(files[1]), "model.py");
-        assert_eq!(stripped.shown(files[0]), "repo/train.py");
+        assert_eq!(stripped.shown(files[1], Owner::User), "model.py");
+        assert_eq!(stripped.shown(files[0], Owner::User), "repo/train.py");
     }
 
     #[test]
     fn people_see_paths_from_the_root_of_the_checkout_on() {
         let checkout = Checkout::new("/ci/repo", || vec!["src/ourlib/model.py".to_owned(), "util.py".to_owned()]);
         let files = BTreeSet::from(["/gpu/repo/src/ourlib/model.py", "/gpu/repo/gone.py", "/gpu/shared/util.py"]);
-        let names = FileNames::new(&files, &[], &checkout);
-        assert_eq!(names.shown("/gpu/repo/src/ourlib/model.py"), "src/ourlib/model.py");
-        assert_eq!(names.shown("/gpu/repo/gone.py"), "gone.py");
-        assert_eq!(names.shown("/gpu/shared/util.py"), "util.py");
+        let names = FileNames::new(&files, &Prefixes::new(&[]), &checkout);
+        assert_eq!(names.shown("/gpu/repo/src/ourlib/model.py", Owner::User), "src/ourlib/model.py");
+        assert_eq!(names.shown("/gpu/repo/gone.py", Owner::User), "gone.py");
+        assert_eq!(names.shown("/gpu/shared/util.py", Owner::User), "util.py");
         let files = BTreeSet::from(["/gpu/repo/src/ourlib/model.py", "/gpu/repo/util.py", "/gpu/shared/util.py"]);
-        let names = FileNames::new(&files, &[], &checkout);
-        assert_eq!(names.shown("/gpu/shared/util.py"), "shared/util.py");
+        let names = FileNames::new(&files, &Prefixes::new(&[]), &checkout);
+        assert_eq!(names.shown("/gpu/shared/util.py", Owner::User), "shared/util.py");
     }
 
     #[test]
@@ -297,7 +317,7 @@ mod tests {
     #[test]
     fn files_are_compared_by_the_shortest_end_that_is_theirs_alone() {
         let files = BTreeSet::from(["/r/a/model.py", "/r/b/model.py", "/r/train.py", "model.py"]);
-        let names = FileNames::new(&files, &[], &Checkout::default());
+        let names = FileNames::new(&files, &Prefixes::new(&[]), &Checkout::default());
         assert_eq!(names.compared("/r/a/model.py"), "a/model.py");
         assert_eq!(names.compared("/r/b/model.py"), "b/model.py");
         assert_eq!(names.compared("/r/train.py"), "train.py");

@@ -33,7 +33,7 @@ pub struct CategoryRule {
 }
 
 impl CategoryRule {
-    pub(super) fn matches(&self, texts: &[&str]) -> bool {
+    pub(super) fn matches(&self, texts: &[String]) -> bool {
         self.patterns.iter().any(|pattern| texts.iter().any(|text| pattern.matches(text)))
     }
 }

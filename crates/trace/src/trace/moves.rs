@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Class, Position};
 
 /// One of PyTorch's byte counters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::EnumString)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, strum::EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum Measure {
     /// Blocks held by tensors.

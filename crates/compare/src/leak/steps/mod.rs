@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ptmem_base::diagnostic::Advice;
-use ptmem_trace::phase::steps::{self, AllocationCourse, BuiltUp, StepMark, Steps, WantedSteps};
+use ptmem_trace::phase::Occurrence;
+use ptmem_trace::phase::steps::{self, AllocationCourse, BuiltUp, Steps, WantedSteps};
 use ptmem_trace::profile::{DeviceProfile, HistoryKind, Identity, Position, Profile, identity};
 use ptmem_trace::stack::{Grouper, Key, tell_apart};
 use ptmem_trace::trace::{Life, Window};
@@ -77,7 +78,7 @@ fn may_leak(profile: &Profile, device: &DeviceProfile, options: &LeakOptions) ->
 }
 
 /// Why there are no steps.
-fn no_steps(profile: &Profile, device: &DeviceProfile, marks: &[StepMark], wanted: &WantedSteps) -> String {
+fn no_steps(profile: &Profile, device: &DeviceProfile, marks: &[&Occurrence], wanted: &WantedSteps) -> String {
     if device.figures.allocation_count == 0 && profile.allocates() {
         return "nothing is allocated on this device in the recorded part".to_owned();
     }
@@ -85,8 +86,9 @@ fn no_steps(profile: &Profile, device: &DeviceProfile, marks: &[StepMark], wante
         WantedSteps::Named(pattern) if device.figures.history == HistoryKind::Recorded => pattern,
         _ => return "the snapshot has no history of allocations; give two or more snapshots".to_owned(),
     };
-    let names: BTreeSet<&str> = marks.iter().map(|mark| ptmem_base::text::cut(&mark.name, 64)).collect();
-    let near = pattern.unmatched("name", names.iter().copied());
+    let names: BTreeSet<Arc<str>> = marks.iter().map(|mark| mark.whole_name()).collect();
+    let names: BTreeSet<&str> = names.iter().map(|name| ptmem_base::text::cut(name, 64)).collect();
+    let near = pattern.unmatched("name", names.into_iter());
     let near = if near.is_empty() { "; there are none".to_owned() } else { near };
     format!("no annotation or metadata matches the step '{}'{near}", pattern.as_str())
 }

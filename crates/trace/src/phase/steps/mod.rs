@@ -18,24 +18,9 @@ use serde::{Serialize, Serializer};
 pub use self::built::{BuiltUp, initializes};
 pub use self::calls::CalledModule;
 use self::rounds::{Rounds, recurring};
-use super::PhaseSource;
+use super::{OPTIMIZER, Occurrence, PhaseSource};
 use crate::stack::SnapshotCode;
 use crate::trace::{Position, Trace};
-
-/// A named part of a history, at which a step may begin.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StepMark {
-    /// Its whole name.
-    pub name: Arc<str>,
-    /// Source of the name.
-    pub source: PhaseSource,
-    /// Just before its first event.
-    pub from: Position,
-    /// Just after its last event.
-    pub to: Position,
-    /// Number of other phases around it.
-    pub depth: u32,
-}
 
 /// The name of a step or a snapshot. A history may have a million steps: their numbers take no text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, strum::Display)]
@@ -125,9 +110,6 @@ impl Steps {
 /// The names of steps of `torch.profiler` begin so.
 const PROFILER: &str = "ProfilerStep#";
 
-/// The names of calls of an optimizer begin so.
-pub(crate) const OPTIMIZER: &str = "Optimizer.step#";
-
 /// Default number of equal parts. Needed for `corners/captured`.
 const WINDOWS: u16 = 10;
 
@@ -149,12 +131,12 @@ const LONGEST_REST: usize = 4;
 /// Finds the steps of a device; `None` if the requested names do not occur, or there is no history.
 pub fn find(
     course: &AllocationCourse,
-    marks: &[StepMark],
+    marks: &[&Occurrence],
     code: &SnapshotCode<'_>,
     wanted: &WantedSteps,
 ) -> Option<Steps> {
     match wanted {
-        WantedSteps::Named(pattern) => named(marks, pattern.as_str(), |mark| pattern.matches(&mark.name)),
+        WantedSteps::Named(pattern) => named(marks, pattern.as_str(), |mark| pattern.matches(&mark.whole_name())),
         WantedSteps::Windows(count) => windows(course.events, *count),
         WantedSteps::Any => {
             let of_profiler = annotated(marks, PROFILER);
@@ -174,7 +156,7 @@ pub fn find(
 }
 
 /// Steps that begin where phases do. A phase within another one is not a step of its own.
-fn named(marks: &[StepMark], how: &str, is_step: impl Fn(&StepMark) -> bool) -> Option<Steps> {
+fn named(marks: &[&Occurrence], how: &str, is_step: impl Fn(&Occurrence) -> bool) -> Option<Steps> {
     let mut steps: Vec<Step> = Vec::new();
     // The depth of the step that is not over.
     let mut inside: Option<u32> = None;
@@ -184,15 +166,15 @@ fn named(marks: &[StepMark], how: &str, is_step: impl Fn(&StepMark) -> bool) -> 
         }
         inside = is_step(mark).then_some(mark.depth);
         if inside.is_some() {
-            steps.push(Step { name: StepName::Given(Arc::clone(&mark.name)), from: mark.from });
+            steps.push(Step { name: StepName::Given(mark.whole_name()), from: mark.window.from });
         }
     }
     (!steps.is_empty()).then(|| Steps { how: FoundBy::Named(how.to_owned()), steps })
 }
 
 /// Steps that begin where annotations do whose names have a certain beginning.
-fn annotated(marks: &[StepMark], start: &str) -> Option<Steps> {
-    named(marks, &format!("{start}*"), |mark| mark.source == PhaseSource::Annotation && mark.name.starts_with(start))
+fn annotated(marks: &[&Occurrence], start: &str) -> Option<Steps> {
+    named(marks, &format!("{start}*"), |mark| mark.is_annotated(start))
 }
 
 /// Names of annotations that PyTorch makes, also for parts of a step.
@@ -200,14 +182,14 @@ const OF_PYTORCH: [&str; 4] = [PROFILER, OPTIMIZER, "Torch-Compiled", "## "];
 
 /// Steps by an annotation of the program that recurs and has nearly all allocations in it, as around each call of a model. Of
 /// several the outermost.
-fn repeated(marks: &[StepMark], course: &AllocationCourse) -> Option<Steps> {
+fn repeated(marks: &[&Occurrence], course: &AllocationCourse) -> Option<Steps> {
     let of_program = marks.iter().filter(|mark| {
-        mark.source == PhaseSource::Annotation && !OF_PYTORCH.iter().any(|start| mark.name.starts_with(start))
+        mark.source == PhaseSource::Annotation && !OF_PYTORCH.iter().any(|start| mark.is_annotated(start))
     });
-    let mut by_name: BTreeMap<&str, Vec<&StepMark>> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, Vec<&Occurrence>> = BTreeMap::new();
     of_program.for_each(|mark| by_name.entry(&mark.name).or_default().push(mark));
-    let mut frequent: Vec<Vec<&StepMark>> = by_name.into_values().filter(|marks| marks.len() >= FEWEST).collect();
-    frequent.sort_by_key(|marks| (marks[0].from, std::cmp::Reverse(marks[0].to)));
+    let mut frequent: Vec<Vec<&Occurrence>> = by_name.into_values().filter(|marks| marks.len() >= FEWEST).collect();
+    frequent.sort_by_key(|marks| (marks[0].window.from, std::cmp::Reverse(marks[0].window.to)));
     let outermost = frequent.into_iter().find(|marks| hold_nearly_all(marks, course))?;
     let name = &outermost[0].name;
     named(marks, name, |mark| mark.source == PhaseSource::Annotation && mark.name == *name)
@@ -215,8 +197,9 @@ fn repeated(marks: &[StepMark], course: &AllocationCourse) -> Option<Steps> {
 }
 
 /// Whether nearly all allocations are in parts of a history.
-fn hold_nearly_all(marks: &[&StepMark], course: &AllocationCourse) -> bool {
-    let inside = marks.iter().map(|mark| course.within(&(mark.from.count()..mark.to.count())).len()).sum();
+fn hold_nearly_all(marks: &[&Occurrence], course: &AllocationCourse) -> bool {
+    let windows = marks.iter().map(|mark| mark.window.from.count()..mark.window.to.count());
+    let inside = windows.map(|window| course.within(&window).len()).sum();
     nearly_all(inside, course.allocations.len())
 }
 

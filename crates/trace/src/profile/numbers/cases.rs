@@ -11,7 +11,7 @@ use ptmem_snapshot::snapshot::RunFacts;
 
 use super::bytes::Stated;
 use super::error::NumbersError;
-use super::key::Stage;
+use super::key::{FigureKey, Stage};
 use crate::profile::measure::remarks;
 use crate::profile::{DeviceProfile, HistoryKind, Profile, ReadOptions, Serving, Source, StatedFigure};
 use crate::replay::{Checks, Counter, Figures, Fragmentation};
@@ -29,49 +29,50 @@ const MOST_DEVICES_IN_ALL: usize = MOST_CASES;
 /// Names that an error lists.
 const MOST_NAMES: usize = 8;
 
-/// The figures of a device, by counter and point.
+/// The figures of a device.
 #[derive(Debug, Default)]
 pub(super) struct DeviceNumbers {
-    pub(super) figures: [[Option<u64>; 2]; 4],
-    /// What a server stated.
-    pub(super) serving: BTreeMap<Serving, StatedFigure>,
-    /// True if a figure is named, whether or not its value is known.
-    pub(super) is_stated: bool,
+    /// Those that are known.
+    pub(super) figures: BTreeMap<FigureKey, StatedFigure>,
     /// The number of failed allocations.
     pub(super) failed_count: u64,
 }
 
 impl DeviceNumbers {
+    /// Sets a figure, which may be known already.
     pub(super) fn set(
         &mut self,
-        (measure, stage): (Measure, Stage),
+        figure: FigureKey,
         stated: Stated,
         place: impl Fn() -> String,
     ) -> Result<(), NumbersError> {
-        self.is_stated = true;
-        let figure = &mut self.figures[measure as usize][stage as usize];
-        *figure = agreed(*figure, stated, place)?;
-        Ok(())
+        let found =
+            stated.map_err(|found| NumbersError::NotBytes { place: place(), found: printable(cut(&found, 64)) })?;
+        let Some(value) = found else { return Ok(()) };
+        match self.figures.insert(figure, StatedFigure { value, line: None }) {
+            Some(StatedFigure { value: other, .. }) if value != other => {
+                Err(NumbersError::Differ { place: place(), found: value, other })
+            }
+            _ => Ok(()),
+        }
     }
 
-    /// Sets what a server stated.
-    pub(super) fn state(
-        &mut self,
-        figure: Serving,
-        stated: Stated,
-        place: impl Fn() -> String,
-    ) -> Result<(), NumbersError> {
-        self.is_stated = true;
-        let known = self.serving.get(&figure).map(|stated| stated.value);
-        let value = agreed(known, stated, place)?;
-        self.serving.extend(value.map(|value| (figure, StatedFigure { value, line: None })));
-        Ok(())
+    fn value(&self, measure: Measure, stage: Stage) -> Option<u64> {
+        self.figures.get(&FigureKey::Counter(measure, stage)).map(|stated| stated.value)
+    }
+
+    /// What a server stated.
+    fn serving(&self) -> impl Iterator<Item = (Serving, StatedFigure)> {
+        self.figures.iter().filter_map(|(key, stated)| match key {
+            FigureKey::Serving(figure) => Some((*figure, *stated)),
+            FigureKey::Counter(..) => None,
+        })
     }
 
     /// Refuses a counter that ends above its peak.
     fn verify(&self, place: &str) -> Result<(), NumbersError> {
         for measure in Measure::ALL {
-            if let [Some(peak), Some(end)] = self.figures[measure as usize]
+            if let (Some(peak), Some(end)) = (self.value(measure, Stage::Peak), self.value(measure, Stage::End))
                 && end > peak
             {
                 return Err(NumbersError::AbovePeak { place: place.to_owned(), measure: measure.into(), end, peak });
@@ -81,15 +82,14 @@ impl DeviceNumbers {
     }
 
     fn counter(&self, measure: Measure) -> Counter {
-        let [peak, end] = self.figures[measure as usize];
+        let [peak, end] = [Stage::Peak, Stage::End].map(|stage| self.value(measure, stage));
         // Known figures are exact.
         Counter { peak, end, baseline_error: Some(0), peak_error: Some(0), ..Counter::default() }
     }
 
     fn profile(&self, device: DeviceId) -> DeviceProfile {
-        let [_, end_of_active] = self.figures[Measure::Active as usize];
-        let [_, end_of_reserved] = self.figures[Measure::Reserved as usize];
-        let unused = end_of_reserved.zip(end_of_active).map(|(reserved, active)| reserved.saturating_sub(active));
+        let [reserved, active] = [Measure::Reserved, Measure::Active].map(|measure| self.value(measure, Stage::End));
+        let unused = reserved.zip(active).map(|(reserved, active)| reserved.saturating_sub(active));
         let figures = Figures {
             history: HistoryKind::NumbersOnly,
             allocated: self.counter(Measure::Allocated),
@@ -105,23 +105,8 @@ impl DeviceNumbers {
     }
 }
 
-/// A figure that is known perhaps, and stated again.
-fn agreed(known: Option<u64>, stated: Stated, place: impl Fn() -> String) -> Result<Option<u64>, NumbersError> {
-    match (stated, known) {
-        (Err(found), _) => Err(NumbersError::NotBytes { place: place(), found: printable(cut(&found, 64)) }),
-        (Ok(Some(found)), Some(other)) if found != other => Err(NumbersError::Differ { place: place(), found, other }),
-        (Ok(found), known) => Ok(found.or(known)),
-    }
-}
-
-/// The figures of a case: its own, or those of devices.
-#[derive(Debug, Default)]
-pub(super) struct Case {
-    /// The only device, without a name.
-    pub(super) own: DeviceNumbers,
-    /// Devices, with the names that they have in the input.
-    pub(super) devices: BTreeMap<DeviceId, (String, DeviceNumbers)>,
-}
+/// The figures of a case: those of devices, with the names that they have in the input, or those of its only one, which has no name.
+pub(super) type Case = BTreeMap<Option<DeviceId>, (String, DeviceNumbers)>;
 
 /// The cases of an input by their names. The only one has an empty name where it is the whole input.
 #[derive(Debug, Default)]
@@ -133,44 +118,16 @@ pub struct Cases {
     pub(super) run: Option<RunFacts>,
 }
 
-impl Case {
-    /// Refuses figures that contradict each other.
-    pub(super) fn verify(&self, name: &str) -> Result<(), NumbersError> {
-        let place = if name.is_empty() { String::new() } else { printable(cut(name, 64)) + ": " };
-        if self.own.is_stated && !self.devices.is_empty() {
-            return Err(NumbersError::Mixed(place, "figures", "devices"));
-        }
-        self.own.verify(&place)?;
-        self.devices
-            .values()
-            .try_for_each(|(device, numbers)| numbers.verify(&format!("{place}{}: ", printable(cut(device, 64)))))
+/// Refuses figures of a case that contradict each other.
+fn verify(name: &str, case: &Case) -> Result<(), NumbersError> {
+    let place = if name.is_empty() { String::new() } else { printable(cut(name, 64)) + ": " };
+    if case.len() > 1 && case.contains_key(&None) {
+        return Err(NumbersError::Mixed(place, "figures", "devices"));
     }
-
-    /// The figures of a device.
-    fn device(&mut self, device: DeviceId, name: &str) -> Result<&mut DeviceNumbers, NumbersError> {
-        let is_full = self.devices.len() == MOST_DEVICES;
-        match self.devices.entry(device) {
-            Entry::Occupied(known) if known.get().0 != name => Err(NumbersError::Twice(printable(cut(name, 64)))),
-            Entry::Occupied(known) => Ok(&mut known.into_mut().1),
-            Entry::Vacant(_) if is_full => Err(NumbersError::TooMany { most: MOST_DEVICES, kind: "devices" }),
-            Entry::Vacant(new) => Ok(&mut new.insert((name.to_owned(), DeviceNumbers::default())).1),
-        }
-    }
-
-    /// What a server stated, the worst of all devices.
-    fn serving(&self) -> BTreeMap<Serving, StatedFigure> {
-        let mut serving = self.own.serving.clone();
-        let of_devices = self.devices.values().flat_map(|(_, numbers)| &numbers.serving);
-        of_devices.for_each(|(&figure, stated)| stated.add_to(&mut serving, figure));
-        serving
-    }
-
-    fn profiles(&self) -> Vec<DeviceProfile> {
-        if self.devices.is_empty() {
-            return vec![self.own.profile(DeviceId::FIRST)];
-        }
-        self.devices.iter().map(|(&device, (_, numbers))| numbers.profile(device)).collect()
-    }
+    case.iter().try_for_each(|(device, (name, numbers))| {
+        let device = device.map(|_| printable(cut(name, 64)) + ": ").unwrap_or_default();
+        numbers.verify(&(place.clone() + &device))
+    })
 }
 
 impl Cases {
@@ -184,37 +141,44 @@ impl Cases {
         self.all.keys().map(String::as_str).filter(|name| !name.is_empty())
     }
 
-    /// The case of a name.
-    pub(super) fn case(&mut self, name: &str) -> Result<&mut Case, NumbersError> {
-        if self.all.len() == MOST_CASES && !self.all.contains_key(name) {
-            return Err(NumbersError::TooMany { most: MOST_CASES, kind: "cases" });
-        }
-        Ok(self.all.entry(name.to_owned()).or_default())
-    }
-
-    /// The figures of a case that are known already, or of one of its devices.
+    /// The figures of a device that are known already.
     pub(super) fn known(&mut self, case: &str, device: Option<DeviceId>) -> Option<&mut DeviceNumbers> {
-        let case = self.all.get_mut(case)?;
-        match device {
-            Some(device) => case.devices.get_mut(&device).map(|(_, numbers)| numbers),
-            None => Some(&mut case.own),
-        }
+        self.all.get_mut(case)?.get_mut(&device).map(|(_, numbers)| numbers)
     }
 
-    /// The figures of a device of a case.
+    /// The figures of a device of a case, and its name.
     pub(super) fn device(
         &mut self,
         case: &str,
-        device: DeviceId,
+        device: Option<DeviceId>,
         name: &str,
     ) -> Result<&mut DeviceNumbers, NumbersError> {
-        if !self.case(case)?.devices.contains_key(&device) {
-            if self.devices == MOST_DEVICES_IN_ALL {
-                return Err(NumbersError::TooMany { most: MOST_DEVICES_IN_ALL, kind: "devices in all cases" });
-            }
-            self.devices += 1;
+        if self.all.len() == MOST_CASES && !self.all.contains_key(case) {
+            return Err(NumbersError::TooMany { most: MOST_CASES, kind: "cases" });
         }
-        self.case(case)?.device(device, name)
+        let case = self.all.entry(case.to_owned()).or_default();
+        let is_full = case.len() == MOST_DEVICES;
+        match case.entry(device) {
+            Entry::Occupied(known) if known.get().0 != name => Err(NumbersError::Twice(printable(cut(name, 64)))),
+            Entry::Occupied(known) => Ok(&mut known.into_mut().1),
+            Entry::Vacant(_) if is_full => Err(NumbersError::TooMany { most: MOST_DEVICES, kind: "devices" }),
+            Entry::Vacant(_) if self.devices == MOST_DEVICES_IN_ALL => {
+                Err(NumbersError::TooMany { most: MOST_DEVICES_IN_ALL, kind: "devices in all cases" })
+            }
+            Entry::Vacant(new) => {
+                self.devices += 1;
+                Ok(&mut new.insert((name.to_owned(), DeviceNumbers::default())).1)
+            }
+        }
+    }
+
+    /// Refuses figures that contradict each other.
+    pub(super) fn verified(self) -> Result<Self, NumbersError> {
+        if self.all.len() > 1 && self.all.contains_key("") {
+            return Err(NumbersError::Mixed(String::new(), "cases", "figures without a name"));
+        }
+        self.all.iter().try_for_each(|(name, case)| verify(name, case))?;
+        Ok(self)
     }
 
     /// The names of cases, of which an error lists some.
@@ -241,11 +205,16 @@ impl Cases {
         let message =
             "it holds only figures: stacks, phases and a history need a recording, as ptmem_gate.record() makes";
         diagnostics.push(Diagnostic::new(Code::NumbersOnly, None, message));
+        let devices = case.iter().map(|(device, (_, numbers))| numbers.profile(device.unwrap_or(DeviceId::FIRST)));
+        let mut serving = BTreeMap::new();
+        // The worst of all devices.
+        let stated = case.values().flat_map(|(_, numbers)| numbers.serving());
+        stated.for_each(|(figure, stated)| stated.add_to(&mut serving, figure));
         let mut profile = Profile {
             source,
             options,
-            devices: case.profiles(),
-            serving: case.serving(),
+            devices: devices.collect(),
+            serving,
             run: self.run.clone(),
             diagnostics,
             ..Profile::default()

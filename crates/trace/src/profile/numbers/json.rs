@@ -13,9 +13,7 @@ use super::Recognition;
 use super::bytes::{IterationSeries, Stated, of_text, whole, whole_of_text};
 use super::cases::{Cases, DeviceNumbers};
 use super::error::NumbersError;
-use super::key::{FAILED_COUNT, Stage, device_of, figure_of};
-use crate::profile::Serving;
-use crate::trace::Measure;
+use super::key::{FAILED_COUNT, FigureKey, counter_of, device_of, figure_of};
 
 /// Objects that are nested deeper hold no figures: a case, a device, a counter, a pool, or a series lie above each.
 const DEEPEST: usize = 6;
@@ -78,7 +76,7 @@ struct FigurePath<'p> {
     owner: &'p [String],
     /// The key that names it.
     key: &'p str,
-    figure: (Measure, Stage),
+    figure: FigureKey,
     /// The key of its iteration, where it is one of a series.
     iteration: Option<&'p str>,
     /// True for the name of a figure alone, which a case may have as well.
@@ -89,12 +87,12 @@ impl<'p> FigurePath<'p> {
     fn of(path: &'p [String]) -> Option<Self> {
         let place = |owner, key, figure| FigurePath { owner, key, figure, iteration: None, may_be_case: false };
         match path {
-            [owner @ .., key, values, iteration] if values == "values" && figure_of(key).is_some() => {
-                Some(FigurePath { iteration: Some(iteration), ..place(owner, key, figure_of(key)?) })
+            [owner @ .., key, values, iteration] if values == "values" && counter_of(key).is_some() => {
+                Some(FigurePath { iteration: Some(iteration), ..place(owner, key, counter_of(key)?) })
             }
-            [owner @ .., key, values] if values == "values" => Some(place(owner, key, figure_of(key)?)),
+            [owner @ .., key, values] if values == "values" => Some(place(owner, key, counter_of(key)?)),
             [owner @ .., counter, all, point] if all == "all" => {
-                Some(place(owner, counter, figure_of(&format!("{counter}.all.{point}"))?))
+                Some(place(owner, counter, counter_of(&format!("{counter}.all.{point}"))?))
             }
             [owner @ .., key] => Some(FigurePath { may_be_case: true, ..place(owner, key, figure_of(key)?) }),
             [] => None,
@@ -128,6 +126,16 @@ fn is_other(key: &str) -> bool {
     OTHER_STATISTICS.contains(&key) || key == "cuda:host"
 }
 
+/// The case that keys lead to, and the device with its name, where they name one; `None` where figures belong to neither.
+fn owner_of(keys: &[String]) -> Option<(&str, Option<DeviceId>, &str)> {
+    match keys {
+        [] => Some(("", None, "")),
+        [name] => Some(device_of(name).map_or((name, None, ""), |device| ("", Some(device), name))),
+        [case, name] if device_of(case).is_none() => Some((case, Some(device_of(name)?), name)),
+        _ => None,
+    }
+}
+
 /// The place of keys, for errors.
 fn shown(path: &[String]) -> String {
     printable(cut(&path.join("."), 128))
@@ -143,33 +151,15 @@ impl FigureReader {
 
     /// The figures of an owner; `None` for those of counters without a limit.
     fn numbers<'c>(cases: &'c mut Cases, owner: &[String]) -> Result<Option<&'c mut DeviceNumbers>, NumbersError> {
-        match owner {
-            _ if owner.iter().any(|key| is_other(key)) => Ok(None),
-            [] => Ok(Some(&mut cases.case("")?.own)),
-            [name] => match device_of(name) {
-                Some(device) => cases.device("", device, name).map(Some),
-                None => Ok(Some(&mut cases.case(name)?.own)),
-            },
-            [case, name] if device_of(case).is_none() => {
-                let device: Option<DeviceId> = device_of(name);
-                let device = device.ok_or_else(|| NumbersError::Misplaced(shown(owner)))?;
-                cases.device(case, device, name).map(Some)
-            }
-            _ => Err(NumbersError::Misplaced(shown(owner))),
+        if owner.iter().any(|key| is_other(key)) {
+            return Ok(None);
         }
+        let (case, device, name) = owner_of(owner).ok_or_else(|| NumbersError::Misplaced(shown(owner)))?;
+        cases.device(case, device, name).map(Some)
     }
 
     /// Takes the value at the path, if it is a figure.
     fn take(&mut self, stated: Stated) {
-        if let Some((key, owner)) = self.path.split_last()
-            && let Some(figure) = Serving::named(key)
-        {
-            let set = take_serving(&mut self.cases, owner, figure, stated);
-            self.has_figures = true;
-            self.has_own_keys |= !is_plain_word(key);
-            self.problem = self.problem.take().or(set.err());
-            return;
-        }
         let Some(place) = FigurePath::of(&self.path) else { return };
         if let Some(iteration) = place.iteration {
             self.series.add(iteration.parse().ok(), stated);
@@ -191,16 +181,9 @@ impl FigureReader {
 
     /// Takes the number of failed allocations beside the counters of the owner at the path.
     fn take_failed(&mut self, count: u64) {
-        let known = match &self.path[..] {
-            [] => self.cases.known("", None),
-            [name] => match device_of(name) {
-                Some(device) => self.cases.known("", Some(device)),
-                None => self.cases.known(name, None),
-            },
-            [case, name] => device_of(name).and_then(|device| self.cases.known(case, Some(device))),
-            _ => None,
-        };
-        if let Some(numbers) = known {
+        if let Some((case, device, _)) = owner_of(&self.path)
+            && let Some(numbers) = self.cases.known(case, device)
+        {
             numbers.failed_count = count;
         }
     }
@@ -208,8 +191,7 @@ impl FigureReader {
     /// Takes the series that was read, whose values the path leads to.
     fn take_series(&mut self) {
         let series = std::mem::take(&mut self.series);
-        if let Some(place) = FigurePath::of(&self.path) {
-            let stage = place.figure.1;
+        if let Some(FigurePath { figure: FigureKey::Counter(_, stage), .. }) = FigurePath::of(&self.path) {
             self.take(series.at(stage));
         }
     }
@@ -224,7 +206,7 @@ impl FigureReader {
         // A device of which nothing is known is one beside others.
         for device in std::mem::take(&mut self.devices) {
             let case = device.len().checked_sub(2).map_or("", |case| &device[case]);
-            if self.cases.all.get(case).is_some_and(|case| !case.devices.is_empty()) {
+            if self.cases.all.get(case).is_some_and(|case| case.keys().any(Option::is_some)) {
                 Self::numbers(&mut self.cases, &device)?;
             }
         }
@@ -249,14 +231,6 @@ impl FigureReader {
         let read = map.next_value_seed(JsonItem(self));
         self.path.pop();
         read
-    }
-}
-
-/// Takes what a server stated.
-fn take_serving(cases: &mut Cases, owner: &[String], figure: Serving, stated: Stated) -> Result<(), NumbersError> {
-    match FigureReader::numbers(cases, owner)? {
-        Some(numbers) => numbers.state(figure, stated, || figure.name().to_owned()),
-        None => Ok(()),
     }
 }
 

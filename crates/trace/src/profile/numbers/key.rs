@@ -3,16 +3,24 @@
 use ptmem_base::device::DeviceId;
 
 use super::super::metric::{Metric, Point};
+use crate::profile::Serving;
 use crate::trace::Measure;
 
+/// A figure that inputs state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum FigureKey {
+    Counter(Measure, Stage),
+    Serving(Serving),
+}
+
 /// A value of a counter that inputs state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     Peak,
     End,
 }
 
-/// The keys that name a figure, beside `allocated_bytes.all.peak` and its like, and the metrics of this tool: functions of
+/// The keys that name a counter, beside `allocated_bytes.all.peak` and its like, and the metrics of this tool: functions of
 /// `torch.cuda`, and values that Megatron-LM logs.
 const KEYS: [(&str, Measure, Stage); 8] = [
     ("max_memory_allocated", Measure::Allocated, Stage::Peak),
@@ -31,16 +39,22 @@ pub(super) const FAILED_COUNT: &str = "num_ooms";
 const STAGES: [(&str, Stage); 2] = [("peak", Stage::Peak), ("current", Stage::End)];
 
 /// The figure that a key names.
-pub(super) fn figure_of(key: &str) -> Option<(Measure, Stage)> {
+pub(super) fn figure_of(key: &str) -> Option<FigureKey> {
+    counter_of(key).or_else(|| Serving::named(key).map(FigureKey::Serving))
+}
+
+/// The value of a counter that a key names.
+pub(super) fn counter_of(key: &str) -> Option<FigureKey> {
     let named = KEYS.into_iter().find(|(name, ..)| *name == key).map(|(_, measure, stage)| (measure, stage));
-    named.or_else(|| of_metric(key)).or_else(|| {
+    let found = named.or_else(|| of_metric(key)).or_else(|| {
         let (counter, stage) = key.split_once(".all.")?;
         let (_, stage) = STAGES.into_iter().find(|(name, _)| *name == stage)?;
         Some((counter.strip_suffix("_bytes")?.parse().ok()?, stage))
-    })
+    });
+    found.map(|(measure, stage)| FigureKey::Counter(measure, stage))
 }
 
-/// The figure that the name of a metric stands for.
+/// The value that the name of a metric stands for.
 fn of_metric(key: &str) -> Option<(Measure, Stage)> {
     let metric = Metric::ALL.into_iter().find(|metric| metric.name() == key)?;
     match metric.point() {

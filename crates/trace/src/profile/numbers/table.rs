@@ -7,7 +7,6 @@ use super::bytes::{of_text, whole_of_text};
 use super::cases::Cases;
 use super::error::NumbersError;
 use super::key::{FAILED_COUNT, device_of, figure_of};
-use crate::profile::Serving;
 
 /// Columns that name the case of a row.
 const NAMES: [&str; 5] = ["case", "name", "test", "model", "rank"];
@@ -37,16 +36,13 @@ pub(super) fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
         let device = text.parse().ok().or_else(|| device_of(text));
         let device =
             device.ok_or_else(|| NumbersError::Table(format!("line {line}: '{}' is not a device", cut(text, 64))))?;
-        let numbers = cases.device(&name, device, text)?;
-        if numbers.is_stated {
+        if cases.known(&name, Some(device)).is_some() {
             return Err(NumbersError::Twice(printable(cut(if name.is_empty() { text } else { &name }, 64))));
         }
+        let numbers = cases.device(&name, Some(device), text)?;
         for (key, cell) in head.iter().zip(&row) {
-            let place = || format!("line {line}, {key}");
             if let Some(figure) = figure_of(key) {
-                numbers.set(figure, of_text(cell), place)?;
-            } else if let Some(figure) = Serving::named(key) {
-                numbers.state(figure, of_text(cell), place)?;
+                numbers.set(figure, of_text(cell), || format!("line {line}, {key}"))?;
             } else if key == FAILED_COUNT {
                 numbers.failed_count = whole_of_text(cell).unwrap_or(0);
             }
@@ -56,7 +52,7 @@ pub(super) fn cases(text: &[u8]) -> Result<Cases, NumbersError> {
 }
 
 fn names_figure(key: &[u8]) -> bool {
-    str::from_utf8(key).is_ok_and(|key| figure_of(key).is_some() || Serving::named(key).is_some())
+    str::from_utf8(key).is_ok_and(|key| figure_of(key).is_some())
 }
 
 fn unreadable(error: &csv::Error) -> NumbersError {

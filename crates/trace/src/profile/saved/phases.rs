@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use ptmem_base::text::{cut, printable};
 
-use super::super::phases::{MOST_PHASES, Occurrence, Phases};
+use super::super::phases::{MOST_PHASES, Phases};
 use super::SavedError;
 use super::format::{SavedMarks, SavedPhase, SavedText, Span};
-use crate::phase::{PhaseMarks, PhaseSource};
+use crate::phase::{Occurrence, PhaseMarks, PhaseSource};
 use crate::replay::Position;
 use crate::trace::Window;
 

@@ -39,12 +39,9 @@ impl Pairing<'_> {
     /// checkpoint runs the same nodes in the same order as autograd itself would. Groups with a partner that allocates as often
     /// stay apart.
     pub(super) fn find_nodes(&mut self) {
-        let settled = self.found.pairs.iter().filter(|&&(old, new)| {
-            self.before.groups[old].figures.allocations == self.after.groups[new].figures.allocations
-        });
-        let (settled_before, settled_after): (HashSet<usize>, HashSet<usize>) = settled.copied().unzip();
+        let settled = self.settled(|_, _| false);
         let sides =
-            [(Side::Before, self.before.groups, settled_before), (Side::After, self.after.groups, settled_after)];
+            [(Side::Before, self.before.groups, settled.before), (Side::After, self.after.groups, settled.after)];
         let mut nodes: BTreeMap<&[Token], NodeGroups> = BTreeMap::new();
         for (side, groups, settled) in sides {
             let others = groups.iter().enumerate().filter(|(at, of)| of.node > 0 && !settled.contains(at));
@@ -80,21 +77,27 @@ impl Pairing<'_> {
             names.after.iter_mut().for_each(|names| names.retain(|name| known.before.contains(name)));
         }
         let Sides { before, after } = names;
-        let settled = self.found.pairs.iter().filter(|&&(old, new)| {
-            let figures = (self.before.groups[old].figures, self.after.groups[new].figures);
-            before[old] != after[new] || figures.0.allocations == figures.1.allocations
-        });
-        let (settled_before, settled_after): (HashSet<usize>, HashSet<usize>) = settled.copied().unzip();
+        let settled = self.settled(|old, new| before[old] != after[new]);
         let mut namesakes: BTreeMap<Vec<u64>, Namesakes> = BTreeMap::new();
-        for (index, names) in before.into_iter().enumerate().filter(|(index, _)| !settled_before.contains(index)) {
+        for (index, names) in before.into_iter().enumerate().filter(|(index, _)| !settled.before.contains(index)) {
             namesakes.entry(names).or_default().before.push(index);
         }
-        for (index, names) in after.into_iter().enumerate().filter(|(index, _)| !settled_after.contains(index)) {
+        for (index, names) in after.into_iter().enumerate().filter(|(index, _)| !settled.after.contains(index)) {
             if let Some(found) = namesakes.get_mut(&names) {
                 found.after.push(index);
             }
         }
         namesakes
+    }
+
+    /// The groups whose partner allocates as often, or is another one in some way.
+    fn settled(&self, are_others: impl Fn(usize, usize) -> bool) -> Sides<HashSet<usize>> {
+        let pairs = self.found.pairs.iter().copied().filter(|&(old, new)| {
+            let [before, after] = [self.before.groups[old].figures, self.after.groups[new].figures];
+            before.allocations == after.allocations || are_others(old, new)
+        });
+        let (before, after) = pairs.unzip();
+        Sides { before, after }
     }
 
     /// The functions of each group, those of the before as the after names them.
