@@ -128,10 +128,9 @@ fn the_demo_replays_a_pull_request_that_fails() {
         .unwrap();
     let report = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{report}{}", text(&output.stderr));
-    for words in [
-        "passes through model.py:40, where this change writes `weights = scores.float().softmax(dim=-1)`",
-        "> 40  weights = ",
-    ] {
+    for words in
+        ["where this change writes `weights = scores.float().softmax(dim=-1)` (model.py:40)", "> 40  weights = "]
+    {
         assert!(report.contains(words), "{report}");
     }
     let comment = fs::read_to_string(folder.path().join("repository/comment.md")).unwrap();
