@@ -247,6 +247,7 @@ fn a_branch_is_compared_with_where_it_leaves_the_default_branch() {
     let runs = checkout.runs();
     let output = checkout.run(&["--head", &head, "--export", "json=head.json"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains(&format!("note: recorded: {head} (")), "{}", text(&output.stderr));
     // Files of the command line are those of the working directory, and the recording of the base is kept for both.
     assert!(checkout.root().join("head.json").exists());
     assert_eq!(checkout.runs(), runs + 1);

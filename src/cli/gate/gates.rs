@@ -28,7 +28,7 @@ use super::ci::CiFolder;
 use super::of_base::{NoRecording, OfBase};
 use super::results::{self, ChangeFacts, GateResult, JudgedGate, JudgedResult};
 use super::rules::{self, EditedFile, RuleChange};
-use super::sides::{GatePlan, QUOTED_LINES, Recordings, WORKING_TREE, required};
+use super::sides::{GatePlan, QUOTED_LINES, Recordings, required};
 use super::update::{accepting, improvement, storing, update};
 
 /// The gates of a run.
@@ -185,9 +185,9 @@ impl Gates<'_> {
         gate: &GateRules,
         base: &BaseCommit,
         recorded: Sides<Recorded>,
+        recordings: &Recordings,
     ) -> Result<Pair> {
-        let after = self.arguments.head.as_deref().unwrap_or(WORKING_TREE);
-        let names = Sides { before: format!("base {}", base.short()), after: after.to_owned() };
+        let names = Sides { before: format!("base {}", base.short()), after: recordings.judged().to_owned() };
         let logs = recorded.map(|recorded| recorded.log.clone());
         let pair = self.pair(plans.after.name, gate, recorded.before.path, recorded.after.path)?;
         Ok(Pair { logs: Some(logs), ..pair.called(names) })
@@ -206,7 +206,7 @@ impl Gates<'_> {
         let before = match of_base.recording(name, self) {
             Ok(before) => before,
             Err(missing) => {
-                let after = required(recordings.after(&after, WORKING_TREE)?, recordings, name, None)?.path;
+                let after = required(recordings.after(&after, recordings.judged())?, recordings, name, None)?.path;
                 return Ok(GateSources::WithoutBefore {
                     after,
                     reason: missing.reason(gate, self),
@@ -227,7 +227,7 @@ impl Gates<'_> {
         let after = required(attempts.after?, recordings, name, failed_before.as_ref().err())?;
         match failed_before {
             Ok(before) => {
-                let pair = self.pair_of_recorded(&plans, gate, of_base.commit, Sides { before, after })?;
+                let pair = self.pair_of_recorded(&plans, gate, of_base.commit, Sides { before, after }, recordings)?;
                 if was_kept
                     && let Some(difference) = self.other_packages(&pair)?
                     && recordings.begin_anew(&name_of_base, &difference)
@@ -255,7 +255,7 @@ impl Gates<'_> {
     ) -> Result<Option<Pair>> {
         let (Sides { before, after }, _) = recordings.both(base, plans, true)?;
         let (Ok(before), Ok(after)) = (before?, after?) else { return Ok(None) };
-        let pair = self.pair_of_recorded(plans, gate, base, Sides { before, after })?;
+        let pair = self.pair_of_recorded(plans, gate, base, Sides { before, after }, recordings)?;
         let gate = compare_all(std::slice::from_ref(&pair), &self.request(None));
         if gate.is_ok_and(|gate| gate.holds_all_limits()) {
             return Ok(Some(pair));

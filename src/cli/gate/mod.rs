@@ -76,7 +76,9 @@ fn answer(
         None if is_recorded => Some(recorder_of(&Repository::find(&place)?)?),
         other => other,
     };
-    let recordings = recorder.map(|recorder| Recordings::new(recorder, &place, !arguments.no_cache)).transpose()?;
+    let recordings = recorder
+        .map(|recorder| Recordings::new(recorder, &place, !arguments.no_cache, arguments.head.clone()))
+        .transpose()?;
     let gates = Gates { arguments, place, loaded: &loaded, rules, recordings, folder, output };
     match occasion {
         Occasion::Repeated(count) => gates.repeat(count),

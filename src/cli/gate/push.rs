@@ -11,7 +11,7 @@ use super::super::{output, profile, ranks};
 use super::ci::CiFolder;
 use super::gates::Gates;
 use super::results::ChangeFacts;
-use super::sides::{WORKING_TREE, required};
+use super::sides::required;
 
 impl Gates<'_> {
     /// Keeps or judges each gate, and gives the exit code.
@@ -43,7 +43,7 @@ impl Gates<'_> {
         let folder = self.folder.context("without --ci, nothing is kept")?;
         let recordings = self.recordings.as_ref().context("nothing can be recorded")?;
         let plan = self.plan(name, gate, recording);
-        let path = required(recordings.after(&plan, WORKING_TREE)?, recordings, name, None)?.path;
+        let path = required(recordings.after(&plan, recordings.judged())?, recordings, name, None)?.path;
         profile::save(&first_file(&path)?, &folder.profile(name)?, &self.loaded.config)?;
         Ok(())
     }

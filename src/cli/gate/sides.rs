@@ -35,9 +35,6 @@ const EXPECTED_MEMORY: u64 = 3 << 30;
 /// How the names of the recordings of bases begin.
 const OF_BASES: &str = "base-";
 
-/// The after in words.
-pub(super) const WORKING_TREE: &str = "working tree";
-
 /// Lines of a failed recording that a report quotes.
 pub(super) const QUOTED_LINES: usize = 12;
 
@@ -52,6 +49,8 @@ pub(super) struct Recordings {
     /// The root of the checkout here, which the command may name: another one than that of the after with `--head`.
     checkout: PathBuf,
     uses_kept: bool,
+    /// The commit that is judged instead of the working tree.
+    head: Option<String>,
 }
 
 /// A gate to record: how, and the folder that its paths begin at, from the working directory.
@@ -73,9 +72,14 @@ struct GateSide<'a> {
 }
 
 impl Recordings {
-    pub(super) fn new(recorder: Recorder, place: &StartFolder, uses_kept: bool) -> Result<Self> {
+    pub(super) fn new(recorder: Recorder, place: &StartFolder, uses_kept: bool, head: Option<String>) -> Result<Self> {
         let checkout = Repository::find(&StartFolder::here())?.root;
-        Ok(Self { recorder, repository: Repository::find(place)?, checkout, uses_kept })
+        Ok(Self { recorder, repository: Repository::find(place)?, checkout, uses_kept, head })
+    }
+
+    /// The after in words.
+    pub(super) fn judged(&self) -> &str {
+        self.head.as_deref().unwrap_or("working tree")
     }
 
     /// The tree in which bases are recorded.
@@ -123,7 +127,7 @@ impl Recordings {
         counters: bool,
     ) -> Result<(Sides<Attempt>, bool)> {
         let _hold = Hold::new();
-        let after = self.place_of_after(&plans.after, WORKING_TREE);
+        let after = self.place_of_after(&plans.after, self.judged());
         let name = self.name_of_base(base, &plans.before, counters);
         if let Some(kept) = self.recorder.kept(&name).filter(|_| self.uses_kept) {
             output::print_note(&format!(
@@ -159,7 +163,8 @@ impl Recordings {
         let worktree = fs::canonicalize(self.tree().path).unwrap_or_default();
         if let Some(named) = own_tree::read_by_after_alone(&self.checkout, &worktree, &places) {
             output::print_note(&format!(
-                "{WORKING_TREE}: read {named}, which git ignores and the base lacks: figures may differ for that reason"
+                "{}: read {named}, which git ignores and the base lacks: figures may differ for that reason",
+                self.judged()
             ));
         }
     }
@@ -368,6 +373,7 @@ pub(super) fn required(
     };
     let too = failed_before.map(|_| "; the base cannot be recorded, either").unwrap_or_default();
     let of_gate = if name == UNNAMED { String::new() } else { format!("[gate.{name}] ") };
-    let reason = format!("{of_gate}the working tree cannot be recorded: {failure}{too}");
+    let judged = recordings.head.as_deref().unwrap_or("the working tree");
+    let reason = format!("{of_gate}{judged} cannot be recorded: {failure}{too}");
     Err(Unrecorded { reason, output: recordings.tail(&Recordings::name_of_after(name), QUOTED_LINES) }.into())
 }

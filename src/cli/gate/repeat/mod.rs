@@ -22,7 +22,7 @@ use super::super::recorder::Recorded;
 use super::super::report::report_options;
 use super::super::{input, modes, output, ranks};
 use super::gates::Gates;
-use super::sides::{WORKING_TREE, required};
+use super::sides::required;
 use spread::{Spread, proposed};
 
 /// The runs of each gate.
@@ -89,7 +89,7 @@ impl Gates<'_> {
             let recorded = required(recordings.after(&plan, &shown)?, recordings, name, None)?;
             runs.push(self.figures(&recorded).with_context(|| shown)?);
         }
-        let subject = self.arguments.head.as_deref().unwrap_or(WORKING_TREE).to_owned();
+        let subject = recordings.judged().to_owned();
         Ok(GateRuns {
             name: self.shown_name(name),
             subject,
