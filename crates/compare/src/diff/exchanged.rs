@@ -79,8 +79,8 @@ pub(super) fn exchanged(
     let sizes = devices.map(|device| sizes_of_blocks(device));
     let pairs = alike.into_values().flat_map(|Sides { before, after }| before.into_iter().zip(after));
     let exchanged = pairs.filter_map(|(loser, gainer)| {
-        let lost = without_partner(loser.held.clone()).before;
-        let gained = without_partner(gainer.held.clone()).after;
+        let lost = without_partner(&loser.held).before;
+        let gained = without_partner(&gainer.held).after;
         let are_some = !lost.is_empty() && !gained.is_empty();
         let is_freed = loser.frees(&lost, Side::Before, &sizes) || gainer.frees(&gained, Side::After, &sizes);
         (are_some && is_freed).then_some(Sides { before: lost, after: gained })

@@ -61,7 +61,7 @@ pub(super) fn extracted(
     let mut by_code = BTreeMap::<CommonCode<'_>, Sides<Vec<PlacedStack>>>::new();
     for (side, stacks) in left.each() {
         for &stack in stacks {
-            if let Some((common, placed)) = common_code(stack, side, codes.of(side), functions) {
+            if let Some((common, placed)) = common_code(stack, side, codes.of(side), functions.of(side.other())) {
                 by_code.entry(common).or_default().of_mut(side).push(placed);
             }
         }
@@ -77,16 +77,16 @@ pub(super) fn extracted(
     found
 }
 
-/// What a stack has in common with one that was extracted or inlined; `None` if that is less than half of the functions.
+/// What a stack has in common with one that was extracted or inlined; `None` if that is less than half of the functions. `others`
+/// are the functions of the other side.
 fn common_code<'c>(
     stack: UnpairedStack,
     side: Side,
     code: &'c SnapshotCode<'_>,
-    functions: &Sides<SideFunctions>,
+    others: &SideFunctions,
 ) -> Option<(CommonCode<'c>, PlacedStack)> {
     let id = stack.member.stack;
-    let own = functions.of(side).of(id);
-    let others = functions.of(side.other());
+    let own = code.tokens(id);
     let functions: Vec<Token> = own.iter().copied().filter(|function| others.has(function)).collect();
     let all = own.len();
     let common = functions.len();

@@ -1,7 +1,7 @@
 //! Whether two stacks of both sides are the same one at another place of the code.
 
 use ptmem_base::difference::difference;
-use ptmem_base::sides::{Side, Sides};
+use ptmem_base::sides::Sides;
 use ptmem_base::units::approximate;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::stack::{SnapshotCode, Token};
@@ -33,25 +33,18 @@ pub(super) struct Likeness<'c> {
 }
 
 impl<'c> Likeness<'c> {
-    pub(super) fn new(
-        codes: Sides<&'c SnapshotCode<'_>>,
-        side: Side,
-        stack: StackId,
-        functions: &Sides<SideFunctions>,
-    ) -> Self {
-        let tokens = functions.of(side).of(stack);
-        let own = tokens.iter();
-        let others = functions.of(side.other());
-        let code = codes.of(side);
-        let functions = own.clone().map(|function| match function {
+    /// `others` are the functions of the other side.
+    pub(super) fn new(code: &'c SnapshotCode<'_>, stack: StackId, others: &SideFunctions) -> Self {
+        let own = code.tokens(stack);
+        let functions = own.iter().map(|function| match function {
             kept if others.has(kept) && !kept.is_unnamed() => KnownFunction::OfBoth(*kept),
             other => KnownFunction::Named(other.plain_name()),
         });
         Self {
             operator: code.allocating_operator(stack),
             functions: functions.collect(),
-            is_call_of_one_side: calls(code, stack, tokens).into_iter().map(|call| !others.has_call(call)).collect(),
-            is_of_one_side: own.take(1).any(|innermost| !others.has(innermost)),
+            is_call_of_one_side: calls(code, stack, &own).into_iter().map(|call| !others.has_call(call)).collect(),
+            is_of_one_side: own.first().is_some_and(|innermost| !others.has(innermost)),
         }
     }
 

@@ -16,7 +16,7 @@ use super::exchanged::{OperatorStacks, exchanged};
 use super::extracted::{ExtractedStacks, extracted};
 use super::likeness::Likeness;
 use super::stacks::matched;
-use super::unpaired::{Alike, SameCode, SideFunctions, UnpairedStack, summed, without, without_partner};
+use super::unpaired::{SameCode, SideFunctions, UnpairedStack, by_kind, summed, without_partner};
 
 /// The most stacks of one kind that are compared with each other: the time grows with their square.
 pub(super) const MOST_ALIKE: usize = 64;
@@ -47,46 +47,37 @@ pub(super) fn follow<'t>(
     }) else {
         return Compared { stacks, pairs };
     };
-    let mut group_of = joined(&stacks, &pairs, &parts);
-    for (side, moved) in group_of.each().into_iter().filter(|(_, moved)| !moved.is_empty()) {
-        *stacks.of_mut(side) = Cow::Owned(devices.of(side).regrouped(groupers.of(side), &[], moved));
+    let totals = stacks.map(|stacks| &**stacks);
+    let mut group_of = joined(totals, &pairs, &parts);
+    let mut rows = Rows::new(totals, &pairs, &group_of, groupers);
+    rows.find_moves(devices);
+    let mut new = Vec::new();
+    for moved in std::mem::take(&mut rows.moves) {
+        let groups = &mut rows.all[moved.to].groups;
+        for stack in moved.elsewhere(Side::Before) {
+            let group = *groups.before.get_or_insert_with(|| {
+                new.push(stack.member.stack);
+                let group = totals.before.len() + new.len() - 1;
+                pairs.extend(groups.after.map(|after| (group, after)));
+                group
+            });
+            group_of.before.extend(rows.same_code.before.all(stack).map(|exact| (exact, group)));
+        }
+        let after = moved.elsewhere(Side::After).flat_map(|stack| rows.same_code.after.all(stack));
+        group_of.after.extend(after.zip(groups.after.into_iter().cycle()));
     }
-    let mut rows = Rows::new(stacks.map(|stacks| &**stacks), &pairs);
-    let moves = rows.moves(devices, groupers);
-    if !moves.is_empty() {
-        let mut new = Vec::new();
-        for moved in &moves {
-            let row = &mut rows.all[moved.to];
-            for stack in moved.elsewhere(Side::Before) {
-                let group = *row.groups.before.get_or_insert_with(|| {
-                    new.push(stack.member.stack);
-                    let group = stacks.before.len() + new.len() - 1;
-                    pairs.extend(row.groups.after.map(|after| (group, after)));
-                    group
-                });
-                let all = of_code(&rows.same_code.before, stack).into_iter();
-                group_of.before.extend(all.map(|exact| (exact, group)));
-            }
-            let after = moved.elsewhere(Side::After).flat_map(|stack| of_code(&rows.same_code.after, stack));
-            group_of.after.extend(after.zip(row.groups.after.into_iter().cycle()));
-        }
-        stacks.before = Cow::Owned(devices.before.regrouped(groupers.before, &new, &group_of.before));
-        if moves.iter().any(|moved| moved.elsewhere(Side::After).next().is_some()) {
-            stacks.after = Cow::Owned(devices.after.regrouped(groupers.after, &[], &group_of.after));
-        }
+    let new = Sides { before: new, after: Vec::new() };
+    for (side, moved) in group_of.each().into_iter().filter(|(_, moved)| !moved.is_empty()) {
+        *stacks.of_mut(side) = Cow::Owned(devices.of(side).regrouped(groupers.of(side), new.of(side), moved));
     }
     Compared { stacks, pairs }
 }
 
 /// The groups that stacks of groups go to which are a part of another one.
-fn joined(
-    stacks: &Sides<Cow<'_, [StackTotal]>>,
-    pairs: &[(usize, usize)],
-    parts: &[(usize, usize)],
-) -> Sides<HashMap<ExactStack, usize>> {
+fn joined(stacks: Sides<&[StackTotal]>, pairs: &[(usize, usize)], parts: &[(usize, usize)]) -> Sides<GroupOfStack> {
     let after_of: HashMap<usize, usize> = pairs.iter().copied().collect();
     let before_of: HashMap<usize, usize> = pairs.iter().map(|&(before, after)| (after, before)).collect();
-    let mut group_of = Sides::<HashMap<ExactStack, usize>>::default();
+    let mut group_of = Sides::<GroupOfStack>::default();
     for (before, after) in parts {
         let (side, part, whole) = match (before_of.get(after), after_of.get(before)) {
             (Some(&whole), None) => (Side::Before, *before, whole),
@@ -99,9 +90,13 @@ fn joined(
     group_of
 }
 
+/// The groups of stacks that went to another one.
+type GroupOfStack = HashMap<ExactStack, usize>;
+
 /// Groups that are compared with each other, by their positions.
 struct ComparedGroups {
     groups: Sides<Option<usize>>,
+    members: Sides<Vec<GroupMember>>,
     /// Bytes gained.
     gained: i128,
 }
@@ -119,114 +114,110 @@ impl StackMove {
     }
 }
 
+/// The rows of a comparison, and what moves between them.
 struct Rows<'t> {
-    stacks: Sides<&'t [StackTotal]>,
+    codes: Sides<&'t SnapshotCode<'t>>,
+    by: GroupBy,
     all: Vec<ComparedGroups>,
+    /// The stacks that their row lacks on the other side.
+    left: Sides<Vec<UnpairedStack>>,
+    /// The functions of all stacks.
+    functions: Sides<SideFunctions>,
     same_code: Sides<SameCode>,
-}
-
-/// The stacks that one stands for.
-fn of_code(same_code: &SameCode, stack: &UnpairedStack) -> Vec<ExactStack> {
-    let exact = stack.member.exact();
-    same_code.get(&exact).cloned().unwrap_or_else(|| vec![exact])
-}
-
-/// Bytes of a group at the compared moment; `None` if the group does not exist.
-fn held(stacks: &[StackTotal], group: Option<usize>) -> i128 {
-    group.map_or(0, |group| i128::from(stacks[group].at.bytes))
+    moves: Vec<StackMove>,
+    /// The stacks that moved.
+    taken: HashSet<(usize, ExactStack)>,
 }
 
 impl<'t> Rows<'t> {
-    fn new(stacks: Sides<&'t [StackTotal]>, pairs: &[(usize, usize)]) -> Self {
-        let mut all = Vec::new();
-        for groups in matched(stacks.map(|stacks| stacks.len()), pairs) {
-            let Sides { before, after } = groups;
-            all.push(ComparedGroups { groups, gained: held(stacks.after, after) - held(stacks.before, before) });
+    fn new(
+        stacks: Sides<&[StackTotal]>,
+        pairs: &[(usize, usize)],
+        group_of: &Sides<GroupOfStack>,
+        groupers: Sides<&'t Grouper<'t>>,
+    ) -> Self {
+        let members = Sides::BOTH.map(|&side| members(stacks.of(side), group_of.of(side)));
+        let all = matched(stacks.map(|stacks| stacks.len()), pairs).into_iter();
+        let all = all.map(|groups| ComparedGroups::new(groups, &members));
+        Self {
+            codes: groupers.map(|grouper| grouper.code()),
+            by: groupers.after.by(),
+            all: all.collect(),
+            left: Sides::default(),
+            functions: Sides::default(),
+            same_code: Sides::default(),
+            moves: Vec::new(),
+            taken: HashSet::new(),
         }
-        Self { stacks, all, same_code: Sides::default() }
     }
 
-    /// The stacks that are in other rows on the other side.
-    fn moves(&mut self, devices: Sides<&DeviceProfile>, groupers: Sides<&Grouper<'_>>) -> Vec<StackMove> {
-        let codes = groupers.map(|grouper| grouper.code());
+    /// Finds the stacks that are in other rows on the other side.
+    fn find_moves(&mut self, devices: Sides<&DeviceProfile>) {
+        let codes = self.codes;
         let changed = (0..self.all.len()).filter(|&row| self.all[row].gained != 0);
-        let changed: Vec<_> = changed.flat_map(|row| self.stacks_of_row(row, codes)).collect();
-        let exchanged = exchanged(&changed, devices, codes).into_iter();
-        let mut moves: Vec<_> = exchanged.filter_map(|same| self.takes(same)).collect();
-        let mut left = Sides::<Vec<UnpairedStack>>::default();
+        let changed: Vec<_> = changed.flat_map(|row| self.stacks_of_row(row)).collect();
+        exchanged(&changed, devices, codes).into_iter().for_each(|same| self.takes(same));
         for of in changed {
-            let Sides { before, after } = without_partner(of.held);
-            left.before.extend(before);
-            left.after.extend(after);
+            let Sides { before, after } = without_partner(&of.held);
+            self.left.before.extend(before);
+            self.left.after.extend(after);
         }
-        let left = without(&left, &taken(&moves));
-        if left.before.is_empty() || left.after.is_empty() {
-            return moves;
+        self.left = self.left();
+        if self.left.before.is_empty() || self.left.after.is_empty() {
+            return;
         }
-        let functions =
-            Sides::BOTH.map(|&side| SideFunctions::new(self.stacks.of(side), left.of(side), codes.of(side)));
+        self.functions = Sides::BOTH.map(|&side| {
+            let members = self.all.iter().flat_map(|row| row.members.of(side));
+            SideFunctions::new(members, codes.of(side))
+        });
         // Sizes that are equal by chance do not count where the order of lines says which is which.
-        let by_lines = extracted(&left, codes, &functions).into_iter().filter(ExtractedStacks::are_certain);
-        moves.extend(by_lines.filter_map(|same| self.takes(same.stacks)));
-        let left = without(&left, &taken(&moves));
-        moves.extend(self.pair_alike(&left, codes, &functions));
-        let left = without(&left, &taken(&moves));
-        let left = Sides {
-            before: summed(&left.before, codes.before, &mut self.same_code.before),
-            after: summed(&left.after, codes.after, &mut self.same_code.after),
-        };
-        moves.extend(self.pair_alike(&left, codes, &functions));
-        let left = without(&left, &taken(&moves));
-        for same in extracted(&left, codes, &functions) {
+        for same in extracted(&self.left, codes, &self.functions).into_iter().filter(ExtractedStacks::are_certain) {
+            self.takes(same.stacks);
+        }
+        self.pair_alike();
+        self.left = self.left();
+        for (side, code) in codes.each() {
+            let left = summed(self.left.of(side), code, self.same_code.of_mut(side));
+            *self.left.of_mut(side) = left;
+        }
+        self.pair_alike();
+        for same in extracted(&self.left(), codes, &self.functions) {
             // Only rows of stacks name the lines that they sum.
-            if same.is_pair() || groupers.after.by() == GroupBy::Stack {
-                moves.extend(self.takes(same.stacks));
+            if same.is_pair() || self.by == GroupBy::Stack {
+                self.takes(same.stacks);
             }
         }
         let mut unheld = HashMap::new();
-        for Sides { before, after } in converted(&without(&left, &taken(&moves)), codes) {
+        for Sides { before, after } in converted(&self.left(), codes) {
             let UnpairedStack { row, member, is_backward } = before;
-            let of_row = unheld.entry(row).or_insert_with(|| self.unheld(row, codes.after));
-            let of_code = of_row.remove(functions.before.of(member.stack)).unwrap_or_default();
+            let of_row = unheld.entry(row).or_insert_with(|| self.unheld(row));
+            let of_code = of_row.remove(&codes.before.tokens(member.stack)).unwrap_or_default();
             let of_code = of_code.into_iter().map(|member| UnpairedStack { row, member, is_backward });
             let after = [after].into_iter().chain(of_code).collect();
-            moves.extend(self.takes(Sides { before: vec![before], after }));
+            self.takes(Sides { before: vec![before], after });
         }
-        moves
+    }
+
+    /// The stacks without a partner that did not move.
+    fn left(&self) -> Sides<Vec<UnpairedStack>> {
+        self.left.map(|stacks| stacks.iter().copied().filter(|stack| !self.taken.contains(&stack.id())).collect())
     }
 
     /// The stacks of a row that hold nothing in the after at the compared moment, by their functions. They belong to the same row as
     /// a converted one of this code, whose highest is the most that all of them held.
-    fn unheld(&self, row: usize, after: &SnapshotCode<'_>) -> HashMap<Vec<Token>, Vec<GroupMember>> {
+    fn unheld(&self, row: usize) -> HashMap<Vec<Token>, Vec<GroupMember>> {
         let mut by_code = HashMap::<_, Vec<GroupMember>>::new();
-        let group = self.all[row].groups.after.map(|group| &self.stacks.after[group]);
-        for member in group.into_iter().flat_map(|group| &group.members).filter(|member| member.at.bytes == 0) {
-            by_code.entry(after.tokens(member.stack)).or_default().push(*member);
+        for member in self.all[row].members.after.iter().filter(|member| member.at.bytes == 0) {
+            by_code.entry(self.codes.after.tokens(member.stack)).or_default().push(*member);
         }
         by_code
     }
 
-    /// Pairs stacks of equal sizes, counts and passes.
-    fn pair_alike(
-        &mut self,
-        left: &Sides<Vec<UnpairedStack>>,
-        codes: Sides<&SnapshotCode<'_>>,
-        functions: &Sides<SideFunctions>,
-    ) -> Vec<StackMove> {
-        let mut alike = Alike::new();
-        for (side, stacks) in left.each() {
-            stacks.iter().for_each(|&stack| alike.entry(stack.kind()).or_default().of_mut(side).push(stack));
-        }
-        let of_both = alike.into_values().filter(|Sides { before, after }| !before.is_empty() && !after.is_empty());
-        of_both.flat_map(|alike| self.pair(&alike, codes, functions)).collect()
-    }
-
     /// The stacks of a row on both sides, by the pass and the operator that allocated.
-    fn stacks_of_row(&self, row: usize, codes: Sides<&SnapshotCode<'_>>) -> Vec<OperatorStacks> {
+    fn stacks_of_row(&self, row: usize) -> impl Iterator<Item = OperatorStacks> + use<> {
         let mut alike = BTreeMap::<_, OperatorStacks>::new();
-        for (side, group) in self.all[row].groups.each() {
-            let code = codes.of(side);
-            let members = group.map(|group| &*self.stacks.of(side)[group].members).unwrap_or_default();
+        for (side, members) in self.all[row].members.each() {
+            let code = self.codes.of(side);
             for &member in members {
                 let is_backward = code.is_backward(member.stack);
                 let of = alike.entry((is_backward, code.allocating_operator(member.stack))).or_default();
@@ -237,43 +228,38 @@ impl<'t> Rows<'t> {
                 }
             }
         }
-        alike.into_values().collect()
+        alike.into_values().collect::<Vec<_>>().into_iter()
     }
 
-    /// Pairs stacks of one kind where both rows change less for it: those of one operator first, and those with most frames in
-    /// common.
-    fn pair(
-        &mut self,
-        alike: &Sides<Vec<UnpairedStack>>,
-        codes: Sides<&SnapshotCode<'_>>,
-        functions: &Sides<SideFunctions>,
-    ) -> Vec<StackMove> {
-        let [before, after] = alike.each().map(|(_, left)| &left[..left.len().min(MOST_ALIKE)]);
-        let old = before.iter().map(|left| Likeness::new(codes, Side::Before, left.member.stack, functions));
-        let new = after.iter().map(|left| Likeness::new(codes, Side::After, left.member.stack, functions));
-        let new: Vec<_> = new.collect();
-        let mut scored = Vec::new();
-        for (i, old) in old.enumerate() {
-            scored.extend(new.iter().enumerate().filter_map(|(j, new)| Some((old.score(new)?, i, j))));
-        }
-        scored.sort_by(|a, b| b.0.0.cmp(&a.0.0).then(b.0.1.total_cmp(&a.0.1)).then((a.1, a.2).cmp(&(b.1, b.2))));
-        let mut taken = Sides { before: vec![false; before.len()], after: vec![false; after.len()] };
-        let mut moves = Vec::new();
-        for (_, i, j) in scored {
-            let is_free = !taken.before[i] && !taken.after[j];
-            let same = Sides { before: vec![before[i]], after: vec![after[j]] };
-            if let Some(moved) = is_free.then(|| self.takes(same)).flatten() {
-                taken.before[i] = true;
-                taken.after[j] = true;
-                moves.push(moved);
+    /// Pairs stacks of equal sizes, counts and passes where both rows change less for it: those of one operator first, and those
+    /// with most frames in common.
+    fn pair_alike(&mut self) {
+        for alike in by_kind(&self.left()) {
+            let [old, new] = alike.each().map(|(side, left)| {
+                let first = left[..left.len().min(MOST_ALIKE)].iter();
+                let code = self.codes.of(side);
+                let functions = self.functions.of(side.other());
+                first.map(|stack| Likeness::new(code, stack.member.stack, functions)).collect::<Vec<_>>()
+            });
+            let mut scored = Vec::new();
+            for (i, old) in old.iter().enumerate() {
+                scored.extend(new.iter().enumerate().filter_map(|(j, new)| Some((old.score(new)?, i, j))));
+            }
+            scored.sort_by(|a, b| b.0.0.cmp(&a.0.0).then(b.0.1.total_cmp(&a.0.1)).then((a.1, a.2).cmp(&(b.1, b.2))));
+            for (_, i, j) in scored {
+                let (before, after) = (alike.before[i], alike.after[j]);
+                if !self.taken.contains(&before.id()) && !self.taken.contains(&after.id()) {
+                    self.takes(Sides { before: vec![before], after: vec![after] });
+                }
             }
         }
-        moves
     }
 
     /// Moves stacks that are the same code to one row, if all rows together change less for it.
-    fn takes(&mut self, same: Sides<Vec<UnpairedStack>>) -> Option<StackMove> {
-        let to = same.after.iter().max_by_key(|stack| stack.member.at.bytes)?.row;
+    fn takes(&mut self, same: Sides<Vec<UnpairedStack>>) {
+        let Some(to) = same.after.iter().max_by_key(|stack| stack.member.at.bytes).map(|stack| stack.row) else {
+            return;
+        };
         let moved = StackMove { stacks: same, to };
         let mut gained = BTreeMap::from([(to, self.all[to].gained)]);
         for (side, sign) in [(Side::Before, 1), (Side::After, -1)] {
@@ -284,15 +270,30 @@ impl<'t> Rows<'t> {
             }
         }
         let was: i128 = gained.keys().map(|&row| self.all[row].gained.abs()).sum();
-        let is_less = gained.values().map(|gained| gained.abs()).sum::<i128>() < was;
-        if is_less {
+        if gained.values().map(|gained| gained.abs()).sum::<i128>() < was {
             gained.into_iter().for_each(|(row, gained)| self.all[row].gained = gained);
+            self.taken.extend(moved.stacks.each().into_iter().flat_map(|(_, stacks)| stacks).map(UnpairedStack::id));
+            self.moves.push(moved);
         }
-        is_less.then_some(moved)
     }
 }
 
-/// The stacks that moved.
-fn taken(moves: &[StackMove]) -> HashSet<(usize, ExactStack)> {
-    moves.iter().flat_map(|moved| moved.stacks.each()).flat_map(|(_, stacks)| stacks).map(UnpairedStack::id).collect()
+/// The stacks of each group of a side, those that are a part of another group in that one.
+fn members(groups: &[StackTotal], group_of: &GroupOfStack) -> Vec<Vec<GroupMember>> {
+    let mut members = vec![Vec::new(); groups.len()];
+    for (at, total) in groups.iter().enumerate() {
+        for member in &total.members {
+            members[group_of.get(&member.exact()).copied().unwrap_or(at)].push(*member);
+        }
+    }
+    members
+}
+
+impl ComparedGroups {
+    fn new(groups: Sides<Option<usize>>, members: &Sides<Vec<Vec<GroupMember>>>) -> Self {
+        let members =
+            Sides::BOTH.map(|&side| groups.of(side).map(|at| members.of(side)[at].clone()).unwrap_or_default());
+        let held = members.map(|members| members.iter().map(|member| i128::from(member.at.bytes)).sum::<i128>());
+        Self { groups, gained: held.after - held.before, members }
+    }
 }

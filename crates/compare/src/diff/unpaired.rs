@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use ptmem_base::sides::Sides;
 use ptmem_snapshot::snapshot::{FrameId, StackId};
-use ptmem_trace::profile::{ExactStack, GroupMember, StackTotal};
+use ptmem_trace::profile::{ExactStack, GroupMember};
 use ptmem_trace::stack::{SnapshotCode, Token};
 use rustc_hash::FxHasher;
 
@@ -17,42 +17,25 @@ pub(super) struct UnpairedStack {
     pub(super) is_backward: bool,
 }
 
-/// Size, count and pass.
-pub(super) type StackKind = (u64, u64, bool);
-
-/// Stacks of both sides that may be the same ones.
-pub(super) type Alike = BTreeMap<StackKind, Sides<Vec<UnpairedStack>>>;
-
 impl UnpairedStack {
-    pub(super) fn kind(&self) -> StackKind {
-        (self.member.requested, self.member.at.blocks, self.is_backward)
-    }
-
     /// Its row and what it is there.
     pub(super) fn id(&self) -> (usize, ExactStack) {
         (self.row, self.member.exact())
     }
 }
 
-/// The functions of a side, looked at once.
+/// The functions of all stacks of a side.
+#[derive(Default)]
 pub(super) struct SideFunctions {
-    /// Those of all stacks.
     all: HashSet<Token>,
     /// The calls that lead to an allocation, each as the digest of what allocates and of all functions up to the caller.
     calls: HashSet<u64>,
-    /// Those of each stack that has no partner.
-    of_stack: HashMap<StackId, Vec<Token>>,
 }
 
 impl SideFunctions {
-    pub(super) fn new(all: &[StackTotal], left: &[UnpairedStack], code: &SnapshotCode<'_>) -> Self {
-        let left = left.iter().map(|stack| stack.member.stack);
-        let mut functions = Self {
-            all: HashSet::new(),
-            calls: HashSet::new(),
-            of_stack: left.map(|stack| (stack, code.tokens(stack))).collect(),
-        };
-        for member in all.iter().flat_map(|total| &*total.members) {
+    pub(super) fn new<'m>(members: impl Iterator<Item = &'m GroupMember>, code: &SnapshotCode<'_>) -> Self {
+        let mut functions = Self::default();
+        for member in members {
             let tokens = code.tokens(member.stack);
             functions.calls.extend(calls(code, member.stack, &tokens));
             functions.all.extend(tokens);
@@ -69,11 +52,6 @@ impl SideFunctions {
     pub(super) fn has(&self, function: &Token) -> bool {
         self.all.contains(function)
     }
-
-    /// Those of a stack that has no partner.
-    pub(super) fn of(&self, stack: StackId) -> &[Token] {
-        self.of_stack.get(&stack).map(Vec::as_slice).unwrap_or_default()
-    }
 }
 
 /// The calls of a stack by which it allocates: one for each of its functions, innermost first.
@@ -88,9 +66,21 @@ pub(super) fn calls(code: &SnapshotCode<'_>, stack: StackId, functions: &[Token]
     calls
 }
 
+/// Stacks that both sides have in one size, count and pass.
+pub(super) fn by_kind(stacks: &Sides<Vec<UnpairedStack>>) -> impl Iterator<Item = Sides<Vec<UnpairedStack>>> + use<> {
+    let mut kinds = BTreeMap::<_, Sides<Vec<UnpairedStack>>>::new();
+    for (side, stacks) in stacks.each() {
+        for &stack in stacks {
+            let kind = (stack.member.requested, stack.member.at.blocks, stack.is_backward);
+            kinds.entry(kind).or_default().of_mut(side).push(stack);
+        }
+    }
+    kinds.into_values()
+}
+
 /// The stacks of a row that its other side lacks. Those that have an equal there stay, and then as many as the other side has,
 /// those of the nearest sizes: they hold more or less than before, whatever a stack elsewhere holds.
-pub(super) fn without_partner(stacks: Sides<Vec<UnpairedStack>>) -> Sides<Vec<UnpairedStack>> {
+pub(super) fn without_partner(stacks: &Sides<Vec<UnpairedStack>>) -> Sides<Vec<UnpairedStack>> {
     let Sides { before, after } = without_equal(stacks);
     if before.len() <= after.len() {
         Sides { after: without_nearest(&after, &before), before: Vec::new() }
@@ -100,13 +90,9 @@ pub(super) fn without_partner(stacks: Sides<Vec<UnpairedStack>>) -> Sides<Vec<Un
 }
 
 /// The stacks of each side that have no equal on the other, the smallest first.
-fn without_equal(stacks: Sides<Vec<UnpairedStack>>) -> Sides<Vec<UnpairedStack>> {
-    let mut kinds = Alike::new();
-    for (side, stacks) in stacks.each() {
-        stacks.iter().for_each(|&stack| kinds.entry(stack.kind()).or_default().of_mut(side).push(stack));
-    }
+fn without_equal(stacks: &Sides<Vec<UnpairedStack>>) -> Sides<Vec<UnpairedStack>> {
     let mut left = Sides::<Vec<UnpairedStack>>::default();
-    for Sides { mut before, mut after } in kinds.into_values() {
+    for Sides { mut before, mut after } in by_kind(stacks) {
         let equal = before.len().min(after.len());
         left.before.extend(before.drain(equal..));
         left.after.extend(after.drain(equal..));
@@ -134,16 +120,18 @@ fn without_nearest(stacks: &[UnpairedStack], others: &[UnpairedStack]) -> Vec<Un
     left
 }
 
-/// The stacks of some that are none of these.
-pub(super) fn without(
-    stacks: &Sides<Vec<UnpairedStack>>,
-    taken: &HashSet<(usize, ExactStack)>,
-) -> Sides<Vec<UnpairedStack>> {
-    stacks.map(|stacks| stacks.iter().copied().filter(|stack| !taken.contains(&stack.id())).collect())
-}
-
 /// Stacks of a side that are the same code as one which stands for all of them, by that one.
-pub(super) type SameCode = HashMap<ExactStack, Vec<ExactStack>>;
+#[derive(Default)]
+pub(super) struct SameCode(HashMap<ExactStack, Vec<ExactStack>>);
+
+impl SameCode {
+    /// The stacks that one stands for.
+    pub(super) fn all(&self, stack: &UnpairedStack) -> impl Iterator<Item = ExactStack> {
+        let exact = stack.member.exact();
+        let others = self.0.get(&exact).map(Vec::as_slice).unwrap_or_default();
+        [exact].into_iter().chain(others.iter().copied())
+    }
+}
 
 /// Sums stacks of a row with equal frames of Python and operators. Their other frames of C++ differ, which no line of the program
 /// decides: the bytecode of a lambda in a loop runs through several functions and addresses of CPython.
@@ -164,8 +152,7 @@ pub(super) fn summed(
                 let at = sum.member.at + member.at;
                 let requested = sum.member.requested.saturating_add(member.requested);
                 sum.member = GroupMember { at, requested, ..sum.member };
-                let first = sum.member.exact();
-                same_code.entry(first).or_insert_with(|| vec![first]).push(member.exact());
+                same_code.0.entry(sum.member.exact()).or_default().push(member.exact());
             }
             None => sums.push(*stack),
         }
