@@ -7,10 +7,10 @@ use ptmem_trace::replay::Position;
 use ptmem_trace::stack::{ComparedFunctions, GroupBy, Grouper};
 
 use super::differences::devices;
-use super::places::{Apart, PeakPlace};
+use super::places::{Apart, of_peak};
 use super::stacks::paired;
 use super::{DeviceDiff, DiffOptions};
-use crate::align::{AlignedSide, Alignment, End, ExtraSteps, MissingPart, Overlap};
+use crate::align::{AlignedSide, Alignment, End, ExtraSteps, MissingPart};
 use ptmem_base::sides::Sides;
 
 /// How a device of both sides corresponds.
@@ -19,7 +19,7 @@ pub(super) struct Aligned {
     /// The alignment, if both sides have the order of their allocations.
     pub(super) alignment: Option<Alignment>,
     /// The places of the peaks in the program, where they are known.
-    pub(super) peaks: Sides<Option<PeakPlace>>,
+    pub(super) peaks: Sides<Option<String>>,
 }
 
 /// Aligns every pair of devices. Stacks are grouped by the default grouping, however the comparison groups them.
@@ -38,14 +38,6 @@ pub(super) fn align(
     aligned
 }
 
-/// The alignment of a device of two profiles, whatever they are grouped by.
-pub fn alignment(profiles: Sides<&Profile>, index: Sides<usize>) -> Option<Alignment> {
-    let groupers = profiles.map(|profile| profile.grouper_by(GroupBy::Stack));
-    let devices = Sides { before: &profiles.before.devices[index.before], after: &profiles.after.devices[index.after] };
-    let functions = ComparedFunctions::new(groupers.map(Grouper::code));
-    Aligned::new(devices, &groupers, &functions, DiffOptions::default()).alignment
-}
-
 impl Aligned {
     fn new(
         devices: Sides<&DeviceProfile>,
@@ -58,7 +50,7 @@ impl Aligned {
         let totals = totals.map(|totals| &**totals);
         let runs = devices.zip(totals).map(|&(device, totals)| AlignedSide { device, totals });
         let paired = paired(totals, groupers, functions, options);
-        let peaks = devices.zip(groupers).map(|(device, grouper)| PeakPlace::of(device, grouper));
+        let peaks = devices.zip(groupers).map(|(device, grouper)| of_peak(device, grouper));
         Self { alignment: Alignment::new(&runs, &paired), peaks }
     }
 }
@@ -109,7 +101,12 @@ impl MissingPart {
 
 /// Adds a diagnostic for every part that a side lacks, and where little corresponds.
 pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
-    found.extend(device.little_overlap().map(|overlap| tell_overlap(device, overlap)));
+    found.extend(device.little_overlap().map(|overlap| {
+        let message = format!(
+            "{overlap}: it may be another program, or run a small part of the same one. Record the same work on both sides"
+        );
+        Diagnostic::new(Code::LittleInCommon, device.id(), message)
+    }));
     tell_unchecked(profiles, device, found);
     for missing in &device.missing {
         let other = missing.side.other();
@@ -133,10 +130,8 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut V
 /// Adds why the peaks are compared, where the same place of the program was to be.
 pub(super) fn tell_places(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
     let reason = device.places.as_ref().and_then(|places| places.reason);
-    let has_history = devices(profiles, device.index).both().is_some_and(|devices| {
-        devices.each().into_iter().all(|(_, device)| device.figures.history == HistoryKind::Recorded)
-    });
-    if let Some(words) = reason.filter(|_| has_history).and_then(Apart::words) {
+    let reason = reason.filter(|_| recorded(profiles, device).is_some());
+    if let Some(words) = reason.and_then(Apart::words) {
         let message = format!(
             "stacks are compared at the peak of each side, which may be different places of the program: {words}"
         );
@@ -144,19 +139,9 @@ pub(super) fn tell_places(profiles: &Sides<Profile>, device: &DeviceDiff, found:
     }
 }
 
-fn tell_overlap(device: &DeviceDiff, overlap: &Overlap) -> Diagnostic {
-    let message = format!(
-        "{overlap}: it may be another program, or run a small part of the same one. Record the same work on both sides"
-    );
-    Diagnostic::new(Code::LittleInCommon, device.id(), message)
-}
-
 /// Adds that missing parts were not checked, where the order of allocations of a side is not known.
 fn tell_unchecked(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
-    let devices = devices(profiles, device.index).both().filter(|devices| {
-        devices.each().into_iter().all(|(_, device)| device.figures.history == HistoryKind::Recorded)
-    });
-    let Some(devices) = devices else { return };
+    let Some(devices) = recorded(profiles, device) else { return };
     let counts = devices.map(|device| device.figures.allocation_count);
     if let Some(side) = device.parts_unclear.filter(|_| counts.before.min(counts.after) > 0) {
         let message = format!(
@@ -169,4 +154,10 @@ fn tell_unchecked(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Ve
         );
         found.push(Diagnostic::new(Code::PartsNotChecked, device.id(), message));
     }
+}
+
+/// Both sides of a device, if both recorded their history.
+fn recorded<'p>(profiles: &'p Sides<Profile>, device: &DeviceDiff) -> Option<Sides<&'p DeviceProfile>> {
+    let sides = devices(profiles, device.index).both()?;
+    sides.each().iter().all(|(_, side)| side.figures.history == HistoryKind::Recorded).then_some(sides)
 }

@@ -13,7 +13,7 @@ use ptmem_trace::stack::SnapshotCode;
 use super::categories::CategoryChange;
 use super::cause::{Cause, Figure};
 use super::phases::PhaseRow;
-use super::places::{ComparedPlaces, PeakPlace};
+use super::places::ComparedPlaces;
 use super::row::{Change, Row};
 use crate::align::{Alignment, MissingPart, Overlap};
 use crate::patch::Edit;
@@ -44,7 +44,7 @@ pub struct DeviceDiff {
     /// The places that are compared; `None` where a side has no such moment.
     pub places: Option<ComparedPlaces>,
     /// The places of the peaks in the program, where they are known.
-    pub peaks: Sides<Option<PeakPlace>>,
+    pub peaks: Sides<Option<String>>,
     /// The change by what memory is for, at the moment that is compared.
     pub categories: Vec<CategoryChange>,
     /// The edits that its growth leads to, by the figure that grew, that of the peak first; empty before

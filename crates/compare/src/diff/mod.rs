@@ -32,12 +32,11 @@ use differences::devices;
 use moved::Compared;
 use stacks::rows;
 
-pub use alignment::alignment;
 pub use categories::CategoryChange;
 pub use differences::{DeviceDiff, Diff};
 pub use options::DiffOptions;
 pub use phases::{ListedPhases, Occurrences, PhaseOptions, PhaseRow, listed_phases};
-pub use places::{Apart, ComparedPlaces, PeakPlace, Place};
+pub use places::{Apart, ComparedPlaces, Place};
 pub use row::{Change, ChangeKind, Destination, JointChange, Row, RowChoice, RowKind, RowLine, RowLines, listed};
 pub(crate) use stacks::paired;
 
@@ -140,7 +139,7 @@ impl Comparing<'_> {
             .and_then(|devices| ComparedPlaces::new(self.profiles, devices, alignment.as_ref(), &missing));
         let mut found = Vec::new();
         let (mut rows, mut categories) = self.rows(devices, &mut found);
-        if let Some(closing) = places.as_ref().and_then(|places| places.closing_row(peaks.before.as_ref())) {
+        if let Some(closing) = places.as_ref().and_then(|places| places.closing_row(peaks.before.as_deref())) {
             categories.push(CategoryChange::peak_elsewhere(&closing));
             rows.push(closing);
         }

@@ -1,7 +1,5 @@
 //! The places at which a device is compared: the peak of the after, and the corresponding place of the before.
 
-use std::fmt;
-
 use ptmem_base::sides::Side;
 use ptmem_base::text::thousands;
 use ptmem_trace::phase::PhaseSource;
@@ -100,10 +98,10 @@ impl ComparedPlaces {
 
     /// The row that makes the rows add up to the change of the peak if the peak of the before is elsewhere. `peak` is
     /// its place in the program.
-    pub(super) fn closing_row(&self, peak: Option<&PeakPlace>) -> Option<Row> {
+    pub(super) fn closing_row(&self, peak: Option<&str>) -> Option<Row> {
         let event = self.before_peak.as_ref().map(|peak| in_words(peak.at)).unwrap_or_default();
         let bytes = self.higher_elsewhere();
-        (bytes > 0).then(|| Row::peak_elsewhere(bytes, &peak.map_or(event, ToString::to_string)))
+        (bytes > 0).then(|| Row::peak_elsewhere(bytes, peak.unwrap_or(&event)))
     }
 }
 
@@ -149,28 +147,13 @@ fn apart(
     })
 }
 
-/// The place of a peak in the program.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PeakPlace {
-    /// The label of the allocation that made it, by its own line, and the innermost phase that was open.
-    pub label: String,
-    event: u32,
-}
-
-impl fmt::Display for PeakPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (event {})", self.label, thousands(self.event.into()))
-    }
-}
-
-impl PeakPlace {
-    /// The place of the peak of a side; `None` where it is not known, or is the start.
-    pub(super) fn of(device: &DeviceProfile, grouper: &Grouper<'_>) -> Option<Self> {
-        let event = device.figures.allocated.peak_at?.event()?;
-        // A group sums several lines, and its label names the one that holds most.
-        let label = device.trace.begun_by(event)?.origin.label(|stack| grouper.label(stack));
-        let phase = phase(device, Position::after(event as usize));
-        let phase = phase.map(|phase| format!(" in {phase}")).unwrap_or_default();
-        Some(Self { label: format!("{label}{phase}"), event })
-    }
+/// The place of the peak of a side in the program: the label of the allocation that made it, by its own line, the innermost phase
+/// that was open, and the event. `None` where it is not known, or is the start.
+pub(super) fn of_peak(device: &DeviceProfile, grouper: &Grouper<'_>) -> Option<String> {
+    let event = device.figures.allocated.peak_at?.event()?;
+    // A group sums several lines, and its label names the one that holds most.
+    let label = device.trace.begun_by(event)?.origin.label(|stack| grouper.label(stack));
+    let phase = phase(device, Position::after(event as usize));
+    let phase = phase.map(|phase| format!(" in {phase}")).unwrap_or_default();
+    Some(format!("{label}{phase} (event {})", thousands(event.into())))
 }

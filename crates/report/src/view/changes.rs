@@ -50,8 +50,8 @@ impl Changed<'_> {
     /// The place of a peak that grew, and the change by what memory is for, at the moment that is compared.
     fn facts(&self) -> Option<Content> {
         let has_grown = self.device.metric(Metric::Peak).gained().is_some_and(|delta| delta > 0);
-        let peak = self.device.peaks.after.as_ref().filter(|_| has_grown);
-        let mut facts: Vec<Fact> = peak.map(|peak| Fact::new("peak now at", peak.to_string())).into_iter().collect();
+        let peak = self.device.peaks.after.clone().filter(|_| has_grown);
+        let mut facts: Vec<Fact> = peak.map(|peak| Fact::new("peak now at", peak)).into_iter().collect();
         let changes = self.device.categories.iter().filter(|of| of.held.delta() != 0);
         let items: Vec<String> = changes.map(|of| format!("{} {}", of.name, Delta(of.held.delta()))).collect();
         facts.extend((!items.is_empty()).then(|| Fact::of_lines("categories", vec![items])));
