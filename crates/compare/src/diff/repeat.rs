@@ -5,9 +5,7 @@ use ptmem_base::sides::Sides;
 use ptmem_base::text::count;
 use ptmem_base::units::Size;
 use ptmem_trace::profile::{DeviceProfile, Position, Profile};
-use ptmem_trace::stack;
-use ptmem_trace::trace::{Class, Trace};
-use rustc_hash::FxHashMap;
+use ptmem_trace::trace::Trace;
 
 use super::differences::devices;
 use super::{DeviceDiff, Diff};
@@ -95,13 +93,15 @@ impl Diff {
 /// The first allocation that differs, in words; `None` where a side does not have its history.
 fn first_difference(profiles: &Sides<Profile>, sides: Sides<&DeviceProfile>) -> Option<String> {
     let traces = sides.map(|device| &device.trace);
-    let mut labels = Labels { codes: profiles.map(Profile::code), known: Sides::default() };
+    let labels = traces.zip(profiles.map(Profile::code)).map(|(trace, code)| {
+        trace.classes.iter().map(|class| class.origin.label(|stack| code.label(stack))).collect::<Vec<String>>()
+    });
     let mut numbered = allocations(traces.before).zip(allocations(traces.after)).zip(1_u64..);
     let differs = numbered.find_map(|((before, after), number)| {
-        let classes = Sides { before: &traces.before.classes[before], after: &traces.after.classes[after] };
-        let labels = labels.of(Sides { before, after }, classes);
-        let is_same = classes.before.bytes == classes.after.bytes && labels.before == labels.after;
-        (!is_same).then(|| words(number, classes.map(|class| class.bytes), labels))
+        let bytes = Sides { before: traces.before.classes[before].bytes, after: traces.after.classes[after].bytes };
+        let labels = Sides { before: &*labels.before[before], after: &labels.after[after] };
+        let is_same = bytes.before == bytes.after && labels.before == labels.after;
+        (!is_same).then(|| words(number, bytes, labels))
     });
     let counts = traces.map(|trace| allocations(trace).count() as u64);
     differs.or_else(|| {
@@ -113,7 +113,7 @@ fn first_difference(profiles: &Sides<Profile>, sides: Sides<&DeviceProfile>) -> 
     })
 }
 
-fn words(number: u64, bytes: Sides<u64>, labels: Sides<String>) -> String {
+fn words(number: u64, bytes: Sides<u64>, labels: Sides<&str>) -> String {
     let Sides { before, after } = bytes.map(|bytes| Size(*bytes));
     if labels.before == labels.after {
         return format!(
@@ -131,20 +131,4 @@ fn words(number: u64, bytes: Sides<u64>, labels: Sides<String>) -> String {
 fn allocations(trace: &Trace) -> impl Iterator<Item = usize> {
     let begun = trace.symbols.iter().filter_map(|&symbol| trace.moves[symbol as usize].begins());
     begun.map(|block| block.class as usize)
-}
-
-/// Labels of classes, each made once.
-struct Labels<'t> {
-    codes: Sides<stack::SnapshotCode<'t>>,
-    known: Sides<FxHashMap<usize, String>>,
-}
-
-impl Labels<'_> {
-    fn of(&mut self, numbers: Sides<usize>, classes: Sides<&Class>) -> Sides<String> {
-        Sides::BOTH.map(|&side| {
-            let known = self.known.of_mut(side).entry(*numbers.of(side));
-            let code = self.codes.of(side);
-            known.or_insert_with(|| classes.of(side).origin.label(|stack| code.label(stack))).clone()
-        })
-    }
 }

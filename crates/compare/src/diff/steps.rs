@@ -10,7 +10,7 @@ use ptmem_trace::profile::{DeviceProfile, Profile};
 use super::DeviceDiff;
 use super::differences::devices;
 use ptmem_trace::profile::Metric;
-use ptmem_trace::trace::Class;
+use ptmem_trace::trace::Measure;
 
 /// Reports a device on which every step gained the same more than before, or every step after some that gained as much as before:
 /// what a step leaves behind may show only when later ones replace other memory. Other growth, as that of a program whose inputs
@@ -49,21 +49,12 @@ fn gains(profile: &Profile, device: &DeviceProfile) -> Vec<[i128; 2]> {
         steps::find(&profile.course(device), &device.phases.marks(), profile.grouper().code(), &WantedSteps::Any);
     let borders = found.filter(|steps| matches!(steps.how, FoundBy::Named(_))).map(|steps| steps.borders());
     let borders = borders.unwrap_or_default();
-    let trace = &device.trace;
-    let bytes = |class: u32| {
-        let Class { bytes, requested, .. } = trace.classes[class as usize];
-        [bytes, requested].map(i128::from)
-    };
-    let changes = trace.moves.iter().map(|one| {
-        let comes = one.begins().map_or([0; 2], |block| bytes(block.class));
-        let goes = one.frees().map_or([0; 2], bytes);
-        [comes[0] - goes[0], comes[1] - goes[1]]
-    });
-    let changes: Vec<[i128; 2]> = changes.collect();
+    let counters = [Measure::Allocated, Measure::Requested];
+    let held = counters.map(|counter| device.trace.values(counter).collect::<Vec<i128>>());
+    let last = held[0].len() - 1;
     let steps = borders.windows(2).map(|ends| {
-        let [from, to] = [ends[0], ends[1]].map(|end| end.count().min(trace.symbols.len()));
-        let moved = trace.symbols[from..to.max(from)].iter().map(|&symbol| changes[symbol as usize]);
-        moved.fold([0; 2], |sum, change| [sum[0] + change[0], sum[1] + change[1]])
+        let [from, to] = [ends[0], ends[1]].map(|end| end.count().min(last));
+        [held[0][to] - held[0][from], held[1][to] - held[1][from]]
     });
     steps.collect()
 }
