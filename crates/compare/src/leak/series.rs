@@ -1,6 +1,6 @@
 //! Leaks over a series of snapshots: what holds more from one to the next.
 
-use crate::tracks::{self, DeviceTrack, StackTrack};
+use crate::tracks::{self, DeviceTrack};
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::count;
 use ptmem_snapshot::snapshot::StackId;
@@ -28,7 +28,9 @@ pub fn over(mut profiles: Vec<Profile>, skipped: &[(String, String)], options: &
         diagnostics.extend(files_left_out(code, files, left_out + profiles.len(), why));
     }
     if profiles.len() == 1 && options.skip.unwrap_or(0) == 0 && left_out == 0 {
-        diagnostics.push(first_of_series(&latest.source.path));
+        let path = &latest.source.path;
+        let message = format!("{path} is the first of the series: growth cannot be judged before the next one");
+        diagnostics.push(Diagnostic::new(Code::FirstOfSeries, None, message));
     }
     let mut devices = Vec::new();
     for device in tracks::devices(&profiles) {
@@ -63,11 +65,6 @@ fn files_left_out(code: Code, files: &[(String, String)], all: usize, why: &str)
         reasons.join("; ")
     );
     (!files.is_empty()).then(|| Diagnostic::new(code, None, message))
-}
-
-fn first_of_series(path: &str) -> Diagnostic {
-    let message = format!("{path} is the first of the series: growth cannot be judged before the next one");
-    Diagnostic::new(Code::FirstOfSeries, None, message)
 }
 
 /// One device over the series.
@@ -147,7 +144,7 @@ impl DeviceSeries<'_> {
         let mut leaks = Vec::new();
         let tracks = if has_stacks { tracks::stacks(self.profiles, self.device) } else { Vec::new() };
         for track in tracks {
-            let held = self.held(&track, found.skip);
+            let held: Vec<Held> = self.counted(found.skip).map(|at| track.at(at)).collect();
             let course = found.latest(&held, self.options);
             if let Some(LatestTrend { trend, .. }) = course.filter(|course| course.trend.growth == Growing::Yes) {
                 let members = latest.stacks.iter().filter(|total| total.key.0 == track.key);
@@ -193,11 +190,6 @@ impl DeviceSeries<'_> {
             first.source.path
         );
         Some(Diagnostic::new(Code::StacksNotCompared, found.device, message))
-    }
-
-    /// What a stack holds in each snapshot that counts.
-    fn held(&self, track: &StackTrack, skip: usize) -> Vec<Held> {
-        self.counted(skip).map(|at| track.at(at)).collect()
     }
 }
 

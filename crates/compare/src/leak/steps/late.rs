@@ -3,22 +3,17 @@
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::units::Size;
 use ptmem_trace::profile::Held;
-use ptmem_trace::stack::Grouper;
 
 use super::left::LeftMemory;
-use super::{FEWEST, TrustedSteps, rounded};
+use super::{DeviceSteps, FEWEST, rounded};
 use crate::leak::device::LateGrowth;
-use crate::leak::{DeviceLeaks, LeakOptions, Mode};
+use crate::leak::{DeviceLeaks, Mode};
 
 impl LeftMemory<'_> {
     /// The late growth that this is, if it is that. The oldest of the blocks are at least twice as old as any that was freed
     /// became: requests to a model are of different lengths.
-    pub(super) fn late_growth(
-        &self,
-        grouper: &Grouper<'_>,
-        judged: TrustedSteps,
-        options: &LeakOptions,
-    ) -> Option<LateGrowth> {
+    pub(super) fn late_growth(&self) -> Option<LateGrowth> {
+        let &DeviceSteps { judged, options, .. } = self.of;
         let until = judged.until(self.lifetime);
         let steps = self.steps();
         let left: Vec<(usize, Held)> = steps.range(..until).map(|(&step, kept)| (step, kept.held)).collect();
@@ -33,7 +28,7 @@ impl LeftMemory<'_> {
         let bytes = grew.iter().fold(0, |sum: u64, (_, held)| sum.saturating_add(held.bytes));
         let goes_on = left.last().is_some_and(|(step, _)| step + 2 >= until);
         (goes_on && bytes >= options.min_growth.unwrap_or(1)).then(|| LateGrowth {
-            label: self.label(grouper),
+            label: self.label(),
             since,
             grew_before: at,
             grew: grew.len(),

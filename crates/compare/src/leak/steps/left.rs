@@ -7,11 +7,11 @@ use std::ops::{Add, AddAssign, Range};
 use ptmem_snapshot::snapshot::{FrameId, StackId, StringId};
 use ptmem_trace::profile::{Held, Identity, identity};
 use ptmem_trace::replay::{Origin, Position};
-use ptmem_trace::stack::{CppDigest, Grouper, Key, SnapshotCode};
+use ptmem_trace::stack::{CppDigest, Key, SnapshotCode};
 use ptmem_trace::trace::Class;
 use rustc_hash::FxHashMap;
 
-use super::{DeviceSteps, FEWEST, TrustedSteps, rounded};
+use super::{DeviceSteps, FEWEST, rounded};
 use crate::leak::leaking::{Course, proportion};
 use crate::leak::{Leak, LeakMetric, LeakOptions};
 
@@ -66,21 +66,18 @@ struct LeftBlock {
     class: u32,
 }
 
-/// The blocks that steps leave behind, by their stacks.
-pub(super) struct LeftBlocks(FxHashMap<Attribution, StepBlocks>);
-
 impl DeviceSteps<'_> {
     fn attribution(&self, class: &Class) -> Attribution {
         (class.origin, class.cpp, class.tags.of(self.grouper.by()))
     }
 
     /// The blocks that steps allocate.
-    pub(super) fn left_blocks(&self) -> LeftBlocks {
+    fn step_blocks(&self) -> FxHashMap<Attribution, StepBlocks> {
         let &Self { steps, judged, .. } = self;
-        let mut blocks = FxHashMap::default();
+        let mut blocks: FxHashMap<Attribution, StepBlocks> = FxHashMap::default();
         let dump = self.device.trace.dump();
         let collected = self.device.collected.as_deref().unwrap_or_default();
-        let Some(end) = steps.steps.get(judged.last).map(|last| last.from) else { return LeftBlocks(blocks) };
+        let Some(end) = steps.steps.get(judged.last).map(|last| last.from) else { return blocks };
         for life in self.lives.iter().filter(|life| life.born != Position::START && life.born < dump) {
             let Some(step) = steps.at(life.born) else { continue };
             let class = self.device.trace.classes[life.class as usize];
@@ -95,16 +92,16 @@ impl DeviceSteps<'_> {
                 of.lifetime = of.lifetime.max(freed.saturating_sub(step));
             }
         }
-        LeftBlocks(blocks)
+        blocks
     }
 
     /// The memory that the steps leave behind, by the group of its stacks, and apart from that what cycles hold.
-    pub(super) fn left_behind<'l>(&'l self, blocks: &'l LeftBlocks) -> BTreeMap<(LeakMetric, Key), LeftMemory<'l>> {
+    pub(super) fn left_behind(&self) -> BTreeMap<(LeakMetric, Key), LeftMemory<'_>> {
         let replaced = Replaced::new(self);
         let mut groups = BTreeMap::new();
-        for (attribution, blocks) in &blocks.0 {
+        for (attribution, blocks) in self.step_blocks() {
             for (metric, left) in [(LeakMetric::Allocated, &blocks.left), (LeakMetric::Cycles, &blocks.collected)] {
-                self.add_left(&mut groups, metric, *attribution, blocks, left, &replaced);
+                self.add_left(&mut groups, metric, attribution, &blocks, left, &replaced);
             }
         }
         groups
@@ -117,7 +114,7 @@ impl DeviceSteps<'_> {
         metric: LeakMetric,
         attribution: Attribution,
         blocks: &StepBlocks,
-        by_step: &'l [LeftBlock],
+        by_step: &[LeftBlock],
         replaced: &Replaced,
     ) {
         let &Self { grouper, judged, options, .. } = self;
@@ -129,7 +126,7 @@ impl DeviceSteps<'_> {
         let identity = identity(&class, grouper);
         let classes = &self.device.trace.classes;
         let left =
-            groups.entry((metric, identity.key.clone())).or_insert_with(|| LeftMemory::new(metric, identity, classes));
+            groups.entry((metric, identity.key.clone())).or_insert_with(|| LeftMemory::new(metric, identity, self));
         left.end += sum(by_step, classes).held;
         // Those of the last steps may still be freed as the others were.
         let until = judged.until(lifetime);
@@ -141,7 +138,7 @@ impl DeviceSteps<'_> {
         }
         left.lifetime = left.lifetime.max(lifetime);
         *left.stacks.entry(origin).or_default() += kept.held;
-        left.evidence.push(evidence);
+        left.evidence.extend(evidence);
     }
 }
 
@@ -149,11 +146,11 @@ impl DeviceSteps<'_> {
 pub(super) struct LeftMemory<'l> {
     pub(super) metric: LeakMetric,
     pub(super) identity: Identity,
-    classes: &'l [Class],
+    pub(super) of: &'l DeviceSteps<'l>,
     /// By exact stack.
     stacks: FxHashMap<Origin, Held>,
-    /// The blocks of each stack, in order.
-    evidence: Vec<&'l [LeftBlock]>,
+    /// The blocks that can show a leak.
+    evidence: Vec<LeftBlock>,
     /// The longest, in steps, that blocks of these stacks live by design.
     pub(super) lifetime: usize,
     end: Held,
@@ -236,11 +233,11 @@ impl Replaced {
 }
 
 impl<'l> LeftMemory<'l> {
-    fn new(metric: LeakMetric, identity: Identity, classes: &'l [Class]) -> Self {
+    fn new(metric: LeakMetric, identity: Identity, of: &'l DeviceSteps<'l>) -> Self {
         Self {
             metric,
             identity,
-            classes,
+            of,
             stacks: FxHashMap::default(),
             evidence: Vec::new(),
             lifetime: 0,
@@ -251,14 +248,16 @@ impl<'l> LeftMemory<'l> {
     /// The memory by step. Not kept: the steps of all groups together may be more than a million.
     pub(super) fn steps(&self) -> BTreeMap<usize, Kept> {
         let mut steps: BTreeMap<usize, Kept> = BTreeMap::new();
-        for block in self.evidence.iter().copied().flatten() {
-            *steps.entry(block.step as usize).or_default() += Kept::of(&self.classes[block.class as usize]);
+        for block in &self.evidence {
+            *steps.entry(block.step as usize).or_default() +=
+                Kept::of(&self.of.device.trace.classes[block.class as usize]);
         }
         steps
     }
 
     /// Its stacks, the one that left most first, which names it; of equal ones the first by its frames.
-    fn stacks(&self, code: &SnapshotCode<'_>) -> Vec<StackId> {
+    fn stacks(&self) -> Vec<StackId> {
+        let code = self.of.grouper.code();
         let known = self.stacks.iter().filter_map(|(origin, &held)| Some((held, origin.stack()?)));
         let mut stacks: Vec<(Held, StackId)> = known.collect();
         stacks.sort_by_cached_key(|&(held, stack)| (Reverse(held), contents(code, stack)));
@@ -266,26 +265,28 @@ impl<'l> LeftMemory<'l> {
     }
 
     /// The label of the stack that names it.
-    pub(super) fn label(&self, grouper: &Grouper<'_>) -> String {
-        let first = self.stacks(grouper.code()).first().copied().filter(|_| !grouper.by().is_tag());
+    pub(super) fn label(&self) -> String {
+        let grouper = self.of.grouper;
+        let first = self.stacks().first().copied().filter(|_| !grouper.by().is_tag());
         first.map_or_else(|| self.identity.label.clone(), |stack| grouper.label(stack))
     }
 
     /// True if the blocks live for some steps by design, which leaves too few steps to judge them.
-    pub(super) fn is_too_short(&self, judged: TrustedSteps) -> bool {
-        let left = judged.until(self.lifetime).saturating_sub(judged.from);
+    pub(super) fn is_too_short(&self) -> bool {
+        let left = self.of.judged.until(self.lifetime).saturating_sub(self.of.judged.from);
         self.lifetime > 0 && left < FEWEST && self.steps().len() >= left.max(1)
     }
 
     /// The number of steps that left blocks behind, if these hold enough together.
-    pub(super) fn count(&self, options: &LeakOptions) -> Option<usize> {
+    pub(super) fn count(&self) -> Option<usize> {
         let steps = self.steps();
         let bytes = steps.values().fold(0, |sum: u64, kept| sum.saturating_add(kept.held.bytes));
-        (bytes >= options.min_growth.unwrap_or(1)).then_some(steps.len())
+        (bytes >= self.of.options.min_growth.unwrap_or(1)).then_some(steps.len())
     }
 
     /// The leak that this is, if it is one.
-    pub(super) fn leak(self, grouper: &Grouper<'_>, judged: TrustedSteps, options: &LeakOptions) -> Option<Leak> {
+    pub(super) fn leak(self) -> Option<Leak> {
+        let &DeviceSteps { grouper, judged, options, .. } = self.of;
         let until = judged.until(self.lifetime);
         let count = until.checked_sub(judged.from).filter(|&count| count >= FEWEST)?;
         let mut steps: Vec<(usize, Kept)> = self.steps().into_iter().collect();
@@ -302,7 +303,7 @@ impl<'l> LeftMemory<'l> {
         }
         let leak = Leak {
             metric: self.metric,
-            label: self.label(grouper),
+            label: self.label(),
             key: self.identity.key.0.clone(),
             bucket: self.identity.bucket,
             bytes: i128::from(held.bytes),
@@ -316,7 +317,7 @@ impl<'l> LeftMemory<'l> {
             course: course(&steps, judged.from..until),
             ..Leak::default()
         };
-        Some(leak.of_stacks(grouper, &self.stacks(grouper.code())))
+        Some(leak.of_stacks(grouper, &self.stacks()))
     }
 }
 

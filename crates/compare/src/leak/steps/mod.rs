@@ -148,15 +148,13 @@ impl DeviceSteps<'_> {
             ..DeviceLeaks::default()
         };
         let usable = self.require_steps();
-        let blocks = self.left_blocks();
-        let left = self.left_behind(&blocks);
+        let left = self.left_behind();
         let leaking = left.values().filter(|left| left.metric == LeakMetric::Allocated);
-        found.left_in = leaking.clone().filter_map(|left| left.count(self.options)).max().unwrap_or_default();
-        let late = leaking.filter_map(|left| left.late_growth(self.grouper, self.judged, self.options));
+        found.left_in = leaking.clone().filter_map(LeftMemory::count).max().unwrap_or_default();
+        let late = leaking.filter_map(LeftMemory::late_growth);
         found.late = late.collect();
         found.late.sort_by_key(|late| Reverse(late.bytes));
         let leaks = usable.and_then(|()| self.leaks(left));
-        drop(blocks);
         match leaks.and_then(|leaks| self.require_no_guess(&leaks).map(|()| leaks)) {
             Ok(leaks) => {
                 found.grows_most = self.grows_most(&leaks);
@@ -245,8 +243,8 @@ impl DeviceSteps<'_> {
     /// The stacks that leak, or the reason why that is not clear.
     fn leaks(&self, left: BTreeMap<(LeakMetric, Key), LeftMemory<'_>>) -> Result<Vec<Leak>, UnclearLeaks> {
         let leaking = left.values().filter(|left| left.metric == LeakMetric::Allocated);
-        let short = leaking.filter(|left| left.is_too_short(self.judged)).map(|left| left.label(self.grouper)).next();
-        let leaks = left.into_values().filter_map(|left| left.leak(self.grouper, self.judged, self.options));
+        let short = leaking.filter(|left| left.is_too_short()).map(LeftMemory::label).next();
+        let leaks = left.into_values().filter_map(LeftMemory::leak);
         let mut leaks: Vec<Leak> = leaks.collect();
         tell_apart(&mut leaks, |leak| &mut leak.label, |leak| Some((Key(leak.key.clone()), self.grouper, leak.stack?)));
         sort(&mut leaks);
