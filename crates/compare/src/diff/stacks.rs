@@ -156,10 +156,10 @@ fn row(
     let is_gone = after.is_none() || sums_lines && most.is_some_and(|pair| pair.after.is_none());
     let first = totals.map(|total| total.and_then(StackTotal::stack));
     let stack = most.unwrap_or_default().zip(first).map(|(member, first)| member.map(|member| member.stack).or(*first));
-    let explained_by = members.explaining(stack, moved, held.delta(), groupers);
-    let is_resized = members.are_resized(groupers);
+    let explained_by = members.explaining(stack, moved, held.delta());
+    let is_resized = members.are_resized();
     let lines = match groupers.after.by() {
-        GroupBy::Stack if members.pairs.len() > 1 => members.lines(groupers),
+        GroupBy::Stack if members.pairs.len() > 1 => members.lines(),
         GroupBy::Module => RowLines { more: named.more_modules(), ..RowLines::default() },
         _ => RowLines::default(),
     };
@@ -212,29 +212,30 @@ pub(super) fn errors(bounds: Sides<ErrorBound>) -> Sides<u64> {
 }
 
 /// The exact stacks of a row, paired across the change by their order.
-struct Members {
+struct Members<'g> {
     pairs: Vec<Sides<Option<GroupMember>>>,
+    groupers: &'g Sides<Grouper<'g>>,
 }
 
-impl Members {
-    fn new(totals: Sides<Option<&StackTotal>>, groupers: &Sides<Grouper<'_>>) -> Self {
+impl<'g> Members<'g> {
+    fn new(totals: Sides<Option<&StackTotal>>, groupers: &'g Sides<Grouper<'g>>) -> Self {
         let members = totals.map(|total| total.map_or(&[][..], |total| &total.members));
         if members.before.len() <= 1 && members.after.len() <= 1 {
-            return Self { pairs: vec![members.map(|members| members.first().copied())] };
+            return Self { pairs: vec![members.map(|members| members.first().copied())], groupers };
         }
         let codes = groupers.map(Grouper::code);
         let stacks = members.zip(codes).map(|(members, code)| SummedStack::in_order(members, code));
-        Self { pairs: SummedStack::pairs(stacks.map(|stacks| &**stacks)) }
+        Self { pairs: SummedStack::pairs(stacks.map(|stacks| &**stacks)), groupers }
     }
 
     /// Whether all have a partner with the same operators and as many blocks, larger or smaller by one ratio.
-    fn are_resized(&self, groupers: &Sides<Grouper<'_>>) -> bool {
+    fn are_resized(&self) -> bool {
         let mut ratio = None;
         self.pairs.iter().filter(|pair| pair.each().iter().any(|(_, member)| held(**member).bytes > 0)).all(|pair| {
             let Some(pair) = pair.both() else { return false };
             let own = super::row::resized(pair.map(|member| member.at.bytes));
             let Sides { before, after } =
-                pair.zip(groupers.map(|of| of)).map(|(member, of)| of.code().operator_names(member.stack));
+                pair.zip(self.groupers.map(Grouper::code)).map(|(member, code)| code.operator_names(member.stack));
             let is_one_to_one = pair.before.at.blocks == pair.after.at.blocks && before == after;
             is_one_to_one && own.is_some() && *ratio.get_or_insert_with(|| own.clone()) == own
         })
@@ -251,21 +252,15 @@ impl Members {
     }
 
     /// The stacks whose frames explain a row of which `stack` changed most.
-    fn explaining(
-        &self,
-        stack: Sides<Option<StackId>>,
-        moved: bool,
-        delta: i128,
-        groupers: &Sides<Grouper<'_>>,
-    ) -> Sides<Option<StackId>> {
+    fn explaining(&self, stack: Sides<Option<StackId>>, moved: bool, delta: i128) -> Sides<Option<StackId>> {
         let mut pairs = self.pairs.iter().map(|pair| pair.map(|member| member.map(|of| of.stack)));
         let is_pair = pairs.clone().any(|pair| pair == stack);
-        if is_pair && (stack.missing().is_some() || self.is_known(stack, groupers)) {
+        if is_pair && (stack.missing().is_some() || self.is_known(stack)) {
             return stack;
         }
         // Of many stacks, one is asked: each takes a look at all.
         let first = pairs.find(|pair| moved && pair.missing().is_none());
-        first.filter(|pair| self.is_known(*pair, groupers)).unwrap_or(match delta {
+        first.filter(|pair| self.is_known(*pair)).unwrap_or(match delta {
             ..0 => Sides { after: None, ..stack },
             0.. => Sides { before: None, ..stack },
         })
@@ -273,8 +268,8 @@ impl Members {
 
     /// Whether a pair is known to be the same call: all stacks with its operators have a partner, and kept their order. Where one of
     /// them came, went or changed places, any of them may have.
-    fn is_known(&self, pair: Sides<Option<StackId>>, groupers: &Sides<Grouper<'_>>) -> bool {
-        let codes = groupers.map(Grouper::code);
+    fn is_known(&self, pair: Sides<Option<StackId>>) -> bool {
+        let codes = self.groupers.map(Grouper::code);
         let operators = pair.zip(codes).map(|(stack, code)| stack.map(|stack| code.operator_names(stack)));
         let alike = self.pairs.iter().filter(|pair| {
             let own = pair.zip(codes).map(|(member, code)| member.map(|member| code.operator_names(member.stack)));
@@ -286,11 +281,11 @@ impl Members {
     }
 
     /// The lines that hold something on either side, each under the name it has in the after, if it is there.
-    fn lines(&self, groupers: &Sides<Grouper<'_>>) -> RowLines {
+    fn lines(&self) -> RowLines {
         let mut by_label: BTreeMap<Label, Sides<Held>> = BTreeMap::new();
         let holding = self.pairs.iter().filter(|pair| pair.each().iter().any(|(_, member)| held(**member).bytes > 0));
         for pair in holding {
-            let Some(label) = line_of(*pair, groupers) else { continue };
+            let Some(label) = line_of(*pair, self.groupers) else { continue };
             let sum = by_label.entry(label).or_default();
             *sum = sum.plus(pair.map(|member| held(*member)));
         }
