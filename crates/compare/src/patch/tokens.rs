@@ -118,8 +118,8 @@ impl Statement<'_> {
     pub(super) fn text(&self, renamed: Option<&Renames<'_>>) -> String {
         let mut text = String::new();
         for (at, token) in self.tokens.iter().enumerate() {
-            let may_be_new = !self.is_attribute(at) && !self.is_in_string(at);
-            let old = renamed.filter(|_| may_be_new).and_then(|renamed| renamed.old(token, *self.lines.start()));
+            let renamed = renamed.filter(|_| self.is_word_of_code(at));
+            let old = renamed.and_then(|renamed| renamed.old(token, *self.lines.start()));
             text.push_str(old.unwrap_or(token));
             text.push('\u{1f}');
         }
@@ -129,13 +129,7 @@ impl Statement<'_> {
     /// The tokens with one name for all.
     pub(super) fn shape(&self) -> Vec<&str> {
         let tokens = self.tokens.iter().enumerate();
-        let token =
-            tokens.map(
-                |(at, &token)| {
-                    if is_name(token) && !self.is_attribute(at) && !self.is_in_string(at) { "_" } else { token }
-                },
-            );
-        token.collect()
+        tokens.map(|(at, &token)| if is_name(token) && self.is_word_of_code(at) { "_" } else { token }).collect()
     }
 
     /// The tokens that it begins with: a keyword, or what it assigns to or calls.
@@ -149,16 +143,17 @@ impl Statement<'_> {
     pub(super) fn uses(&self, name: &str) -> bool {
         let tokens = &self.tokens;
         let is_given = |at: usize| tokens.get(at + 1) == Some(&"=") && tokens.get(at + 2) != Some(&"=");
-        let is_other = |at: usize| self.is_attribute(at) || self.is_in_string(at) || is_given(at);
-        is_name(name) && (0..tokens.len()).any(|at| tokens[at] == name && !is_other(at))
+        let is_use = |at: usize| tokens[at] == name && self.is_word_of_code(at) && !is_given(at);
+        is_name(name) && (0..tokens.len()).any(is_use)
     }
 
     fn is_attribute(&self, at: usize) -> bool {
         at > 0 && self.tokens[at - 1] == "."
     }
 
-    fn is_in_string(&self, at: usize) -> bool {
-        at > 0 && is_quote(self.tokens[at - 1])
+    /// False for an attribute, and for the text of a string.
+    fn is_word_of_code(&self, at: usize) -> bool {
+        at == 0 || !self.is_attribute(at) && !is_quote(self.tokens[at - 1])
     }
 
     /// True if it only writes to a log or a terminal.
