@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use ptmem::sides::Sides;
 use serde_json::Value;
 
 use crate::support::history::{A, B, event, file, segment};
@@ -101,6 +102,43 @@ fn what_is_kept_was_freed_where_its_own_blocks_were() {
     let checkout = edited(&format!("+m1 -m1 {student} {rest}"), &format!("+m1 {student} -m1 {rest}"));
     let cause = cause(&checkout, "0");
     assert_reads!(cause["lead"].as_str().unwrap() => str!["All of the growth at the peak passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (freed inside forward before, now kept longer)."]);
+}
+
+/// The reason why the block of a line, which the before frees, is kept after a change of the code.
+fn kept_block(code: Sides<&str>, line: u32) -> String {
+    let checkout = Checkout::new("m.py");
+    checkout.write("m.py", code.before);
+    commit_base(&checkout);
+    checkout.write("m.py", code.after);
+    for (name, line, is_freed) in [("before.pkl", 5, true), ("after.pkl", line, false)] {
+        let mut program = Program::default();
+        program.alloc_under("x", &[&format!("/ci/m.py:forward:{line}"), EDITED[1]], MIB);
+        program.alloc_under("y", LOSS, MIB);
+        if is_freed {
+            program.free("x");
+        }
+        program.alloc_under("z", LOSS, MIB);
+        fs::write(checkout.path().join(name), program.snapshot()).unwrap();
+    }
+    cause(&checkout, "0")["lead"].as_str().unwrap().to_owned()
+}
+
+/// A graph keeps what a line allocates, also where the change edits that line.
+#[test]
+fn blocks_that_a_graph_keeps_lead_to_what_switched_gradients_off() {
+    let call = "        h = layer(x)\n        h = relu(h)\n";
+    let before = &*BEFORE.replace("    h = layer(x)\n", &format!("    with torch.no_grad():\n{call}"));
+    let detached = &*before.replace("layer(x)", "layer(x).detach()");
+    let replaced = &*detached.replace("with torch.no_grad()", "if True");
+    let dedented = &*replaced.replace("    if True:\n", "").replace("        h", "    h");
+    assert_reads!(kept_block(Sides { before, after: dedented }, 4) => str!["All of the growth at the peak passes through m.py:4, where this change removes `with torch.no_grad():`. Largest: forward (m.py:4) (freed before, now kept until the end of the recording; inferred: a graph is now recorded here). The change has other edits that can matter: m.py:4 (now `h = layer(x).detach()`)."]);
+    assert_reads!(kept_block(Sides { before, after: replaced }, 5) => str!["All of the growth at the peak passes through m.py:5, where this change removes `with torch.no_grad():`. Largest: forward (m.py:5) (freed before, now kept until the end of the recording; inferred: a graph is now recorded here)."]);
+    let below = &*replaced.replace("h = relu(h)", "h = relu(h).detach()").replace("layer(x).detach()", "layer(x)");
+    assert_reads!(kept_block(Sides { before, after: below }, 5) => str!["All of the growth at the peak passes through m.py:5, where this change removes `with torch.no_grad():`. Largest: forward (m.py:5) (freed before, now kept until the end of the recording; inferred: a graph is now recorded here). The change has other edits that can matter: m.py:6 (now `h = relu(h).detach()`)."]);
+    assert_reads!(kept_block(Sides { before, after: below }, 6) => str!["All of the growth at the peak passes through m.py:6, where this change removes `with torch.no_grad():`. Largest: forward (m.py:6) (freed before, now kept until the end of the recording; inferred: a graph is now recorded here). The change has other edits that can matter: m.py:6 (now `h = relu(h).detach()`)."]);
+    // Gradients may still be off.
+    let around = &*replaced.replace("def forward", "@torch.no_grad()\ndef forward");
+    assert_reads!(kept_block(Sides { before, after: around }, 6) => str!["All of the growth at the peak passes through m.py:6, where this change writes `h = layer(x).detach()`. Largest: forward (m.py:6) (freed before, now kept until the end of the recording). The change has other edits that can matter: m.py:3 (added `@torch.no_grad()`)."]);
 }
 
 #[test]

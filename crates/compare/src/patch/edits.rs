@@ -62,6 +62,13 @@ pub struct EditedStatement {
     pub line: Option<(u32, String)>,
 }
 
+impl EditedStatement {
+    /// One that only the block around it changes.
+    fn of_block(statement: &Statement<'_>) -> Self {
+        Self { lines: statement.lines.clone(), line: None }
+    }
+}
+
 impl Edit {
     /// The text of its file after the change, but without it. `None` where lines that differ belong to other edits, too.
     pub fn undone(&self, texts: Sides<&str>) -> Option<String> {
@@ -120,7 +127,15 @@ pub(crate) fn of_code(paths: Sides<Option<&str>>, texts: Sides<&str>) -> Vec<Edi
     let edits = hunks.into_iter().map(|hunk| {
         let rebound = imports.rebound(&hunk);
         let moves = moves(&hunk, &keys, &statements).filter(|_| rebound.is_empty());
-        Edit { moves, rebound, ..edit(&hunk, paths, &statements, &functions, &named, &lines) }
+        let mut edit = Edit { moves, rebound, ..edit(&hunk, paths, &statements, &functions, &named, &lines) };
+        if edit.is_of_gradients() {
+            // A block whose head is another one keeps its indentation.
+            let blocks = Sides::BOTH.map(|&side| hunk.block(side, &statements));
+            for (side, block) in blocks.each() {
+                edit.statements.of_mut(side).extend(block.iter().map(EditedStatement::of_block));
+            }
+        }
+        edit
     });
     edits.collect()
 }

@@ -89,6 +89,11 @@ impl WayToEdit {
     pub(super) fn new(edit: usize, how: EditEvidence) -> Self {
         Self { edit, how, statement: None }
     }
+
+    /// That through a statement of an edit.
+    pub(super) fn of_line((edit, statement): (usize, usize)) -> Self {
+        Self { edit, how: EditEvidence::Line, statement: Some(statement) }
+    }
 }
 
 /// The share of an edit.
@@ -196,13 +201,24 @@ impl Cause {
         self.grown > 0 && of_lines.sum::<u64>() >= self.grown - self.grown / 100
     }
 
-    /// Lets the statement of each edit stand for it that most of its growth passes through.
+    /// Lets the statement of each edit stand for it that most of its growth passes through, or that it removes if a graph is the
+    /// reason.
     pub(super) fn show_statements(&mut self) {
         for share in &self.shares {
             let edit = &self.edits[share.edit];
             let shown = share.statement().filter(|at| !edit.is_shown_by(*at));
-            shown.into_iter().for_each(|at| Arc::make_mut(&mut self.edits)[share.edit].stand(at));
+            if self.is_by_graph(share) {
+                Arc::make_mut(&mut self.edits)[share.edit].line.after = None;
+            } else if let Some(at) = shown {
+                Arc::make_mut(&mut self.edits)[share.edit].stand(at);
+            }
         }
+    }
+
+    /// True if blocks are kept by a graph, as the edit removes what switched gradients off, and no edit does so elsewhere.
+    pub(super) fn is_by_graph(&self, share: &EditShare) -> bool {
+        let is_kept = matches!(share.row.1, RowGrowth::Kept(_));
+        is_kept && self.edits[share.edit].is_of_gradients() && !self.edits.iter().any(Edit::adds_no_grad)
     }
 
     /// The edit that explains at least half of the growth, or else the only one that can matter.
