@@ -437,6 +437,22 @@ fn the_statement_is_quoted_that_the_stacks_pass_through() {
 }
 
 #[test]
+fn an_edit_is_of_the_function_of_the_statement_that_is_shown() {
+    let checkout = Checkout::new("m.py");
+    let methods = "    def __init__(self):\n        self.n = 1\n\n    def forward(self, x):\n        return wide(x)\n";
+    checkout.write("m.py", format!("{BEFORE}\nclass Block:\n{methods}"));
+    checkout.commit("block");
+    checkout.record(&[(EDITED, 2)], &[(EDITED, 2), (&["/ci/m.py:forward:19", "/ci/train.py:step:7"], 4)]);
+    let edit = cause(&checkout, "0")["edits"][0].take();
+    assert_eq!((&edit["line"], &edit["scope"]), (&19.into(), &"Block.forward".into()));
+    for named in ["Block.forward", "Block.__init__", "Block"] {
+        let accepted = "bytes = '4MiB'\nreason = 'r'\nexpires = 2999-12-31\n";
+        checkout.write("ptmem.toml", format!("[[accept]]\nthrough = '{named}'\n{accepted}"));
+        assert_eq!(checkout.ptmem(&["--git", "main", "--max-growth", "0"]).status.code(), Some(0), "{named}");
+    }
+}
+
+#[test]
 fn blocks_are_kept_by_the_function_that_allocates_next_to_most_of_their_frees() {
     let kept = |before: &str| {
         let checkout = edited(before, &before.replace(" -y1", "").replace(" -y2", "").replace(" -y3", ""));

@@ -106,11 +106,12 @@ impl Edit {
     /// True if a pattern names it: its line, its place, its function or its package.
     pub fn is_named(&self, pattern: &Pattern) -> bool {
         let statements = Side::BOTH.into_iter().flat_map(|side| self.statements.of(side));
+        let scopes = statements.clone().filter_map(|edited| edited.scope.clone());
         let lines = statements.filter_map(|edited| edited.line.as_ref());
         let texts = [&self.line.before, &self.line.after].into_iter().flatten().chain(lines);
         let texts = texts.map(|(_, text)| text.clone());
-        let others = [Some(self.place()), self.scope.clone(), self.package().map(|(name, _)| name.to_owned())];
-        texts.chain(others.into_iter().flatten()).any(|name| pattern.matches(&name))
+        let others = [Some(self.place()), self.package().map(|(name, _)| name.to_owned())];
+        texts.chain(scopes).chain(others.into_iter().flatten()).any(|name| pattern.matches(&name))
     }
 
     /// True if it removes what switches gradients off.

@@ -202,11 +202,13 @@ impl Cause {
     }
 
     /// Lets the statement of each edit stand for it that most of its growth passes through, or that it removes if a graph is the
-    /// reason.
+    /// reason. It is of the same function if other growth leads to the edit by this.
     pub(super) fn show_statements(&mut self) {
         for share in &self.shares {
             let edit = &self.edits[share.edit];
+            let is_by_scope = share.ways.keys().any(|how| matches!(how, EditEvidence::Scope | EditEvidence::Kept));
             let shown = share.statement().filter(|at| !edit.is_shown_by(*at));
+            let shown = shown.filter(|at| !is_by_scope || edit.statements.after[*at].scope == edit.scope);
             if self.is_by_graph(share) {
                 Arc::make_mut(&mut self.edits)[share.edit].line.after = None;
             } else if let Some(at) = shown {
