@@ -16,6 +16,8 @@ use super::git::{BEFORE, Checkout, MIB};
 const EDITED: &[&str] = &["/ci/m.py:forward:4", "/ci/train.py:step:7"];
 /// A line below it in that function, which the change leaves alone.
 const BELOW: &[&str] = &["/ci/m.py:forward:11", "/ci/train.py:step:7"];
+/// The edited line, called by another function.
+const CALLED: &[&str] = &["/ci/m.py:forward:4", "/ci/train.py:evaluate:20"];
 const LOSS: &[&str] = &["/ci/train.py:loss:30", "/ci/train.py:step:9"];
 const MODULE: &[&str] = &[
     "/ci/m.py:forward:4",
@@ -25,12 +27,13 @@ const MODULE: &[&str] = &[
 const BACKWARD: &[&str] = &["??:torch::autograd::generated::AddmmBackward0::apply:0"];
 
 /// What a program does: `+` allocates, `-` frees, and a name in brackets begins and ends a phase. `x`, `m`, `y` and `z` come from
-/// the edited line, the same within a module, the loss and the backward pass, `k` from a line below; `X` is half as large as `x`, `W` four times.
+/// the edited line, the same within a module, the loss and the backward pass, `k` from a line below, `c` from another call; `X` is half as large as `x`, `W` four times.
 fn program(story: &str) -> Vec<u8> {
     let mut program = Program::default();
     for word in story.split(' ') {
         let (action, name) = word.split_at(1);
         let frames = match &name[..1] {
+            "c" => CALLED,
             "k" => BELOW,
             "m" => MODULE,
             "y" => LOSS,
@@ -86,6 +89,7 @@ fn growth_has_a_kind() {
         (format!("+x1 -x1 {ys}"), format!("+x1 {ys} -x1"), "freed before, now kept longer"),
         (format!("+x1 -x1 {ys}"), format!("+x1 {ys}"), "freed before, now kept until the end of the recording"),
         (ys.to_owned(), format!("+x1 {ys}"), "new"),
+        (format!("+x1 {ys}"), format!("+x1 +c1 {ys}"), "from new callers"),
         (format!("{ys} -y1 -y2 -y3 +x1"), format!("+x1 {ys}"), "the same before, at another moment"),
     ] {
         let cause = cause(&edited(&before, &after), "peak=0");
