@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use ptmem::sides::Sides;
 use serde_json::Value;
 
 use crate::support::history::{A, B, event, file, segment};
@@ -15,6 +16,8 @@ use super::git::{BEFORE, Checkout, MIB};
 const EDITED: &[&str] = &["/ci/m.py:forward:4", "/ci/train.py:step:7"];
 /// A line below it in that function, which the change leaves alone.
 const BELOW: &[&str] = &["/ci/m.py:forward:11", "/ci/train.py:step:7"];
+/// The edited line, called by another function.
+const CALLED: &[&str] = &["/ci/m.py:forward:4", "/ci/train.py:evaluate:20"];
 const LOSS: &[&str] = &["/ci/train.py:loss:30", "/ci/train.py:step:9"];
 const MODULE: &[&str] = &[
     "/ci/m.py:forward:4",
@@ -24,12 +27,13 @@ const MODULE: &[&str] = &[
 const BACKWARD: &[&str] = &["??:torch::autograd::generated::AddmmBackward0::apply:0"];
 
 /// What a program does: `+` allocates, `-` frees, and a name in brackets begins and ends a phase. `x`, `m`, `y` and `z` come from
-/// the edited line, the same within a module, the loss and the backward pass, `k` from a line below; `X` is half as large as `x`, `W` four times.
+/// the edited line, the same within a module, the loss and the backward pass, `k` from a line below, `c` from another call; `X` is half as large as `x`, `W` four times.
 fn program(story: &str) -> Vec<u8> {
     let mut program = Program::default();
     for word in story.split(' ') {
         let (action, name) = word.split_at(1);
         let frames = match &name[..1] {
+            "c" => CALLED,
             "k" => BELOW,
             "m" => MODULE,
             "y" => LOSS,
@@ -85,6 +89,7 @@ fn growth_has_a_kind() {
         (format!("+x1 -x1 {ys}"), format!("+x1 {ys} -x1"), "freed before, now kept longer"),
         (format!("+x1 -x1 {ys}"), format!("+x1 {ys}"), "freed before, now kept until the end of the recording"),
         (ys.to_owned(), format!("+x1 {ys}"), "new"),
+        (format!("+x1 {ys}"), format!("+x1 +c1 {ys}"), "from new callers"),
         (format!("{ys} -y1 -y2 -y3 +x1"), format!("+x1 {ys}"), "the same before, at another moment"),
     ] {
         let cause = cause(&edited(&before, &after), "peak=0");
@@ -101,6 +106,43 @@ fn what_is_kept_was_freed_where_its_own_blocks_were() {
     let checkout = edited(&format!("+m1 -m1 {student} {rest}"), &format!("+m1 {student} -m1 {rest}"));
     let cause = cause(&checkout, "0");
     assert_reads!(cause["lead"].as_str().unwrap() => str!["All of the growth at the peak passes through m.py:4, where this change writes `h = wider(x)`. Largest: forward (m.py:4) (freed inside forward before, now kept longer)."]);
+}
+
+/// The reason why the block of a line, which the before frees, is kept after a change of the code.
+fn kept_block(code: Sides<&str>, line: u32) -> String {
+    let checkout = Checkout::new("m.py");
+    checkout.write("m.py", code.before);
+    commit_base(&checkout);
+    checkout.write("m.py", code.after);
+    for (name, line, is_freed) in [("before.pkl", 5, true), ("after.pkl", line, false)] {
+        let mut program = Program::default();
+        program.alloc_under("x", &[&format!("/ci/m.py:forward:{line}"), EDITED[1]], MIB);
+        program.alloc_under("y", LOSS, MIB);
+        if is_freed {
+            program.free("x");
+        }
+        program.alloc_under("z", LOSS, MIB);
+        fs::write(checkout.path().join(name), program.snapshot()).unwrap();
+    }
+    cause(&checkout, "0")["lead"].as_str().unwrap().to_owned()
+}
+
+/// A graph keeps what a line allocates, also where the change edits that line.
+#[test]
+fn blocks_that_a_graph_keeps_lead_to_what_switched_gradients_off() {
+    let call = "        h = layer(x)\n        h = relu(h)\n";
+    let before = &*BEFORE.replace("    h = layer(x)\n", &format!("    with torch.no_grad():\n{call}"));
+    let detached = &*before.replace("layer(x)", "layer(x).detach()");
+    let replaced = &*detached.replace("with torch.no_grad()", "if True");
+    let dedented = &*replaced.replace("    if True:\n", "").replace("        h", "    h");
+    assert_reads!(kept_block(Sides { before, after: dedented }, 4) => str!["All of the growth at the peak passes through m.py:4, where this change removes `with torch.no_grad():`. Largest: forward (m.py:4) (freed before, now kept until the end of the recording; inferred: a graph is now recorded here). The change has other edits that can matter: m.py:4 (now `h = layer(x).detach()`)."]);
+    assert_reads!(kept_block(Sides { before, after: replaced }, 5) => str!["All of the growth at the peak passes through m.py:5, where this change removes `with torch.no_grad():`. Largest: forward (m.py:5) (freed before, now kept until the end of the recording; inferred: a graph is now recorded here)."]);
+    let below = &*replaced.replace("h = relu(h)", "h = relu(h).detach()").replace("layer(x).detach()", "layer(x)");
+    assert_reads!(kept_block(Sides { before, after: below }, 5) => str!["All of the growth at the peak passes through m.py:5, where this change removes `with torch.no_grad():`. Largest: forward (m.py:5) (freed before, now kept until the end of the recording; inferred: a graph is now recorded here). The change has other edits that can matter: m.py:6 (now `h = relu(h).detach()`)."]);
+    assert_reads!(kept_block(Sides { before, after: below }, 6) => str!["All of the growth at the peak passes through m.py:6, where this change removes `with torch.no_grad():`. Largest: forward (m.py:6) (freed before, now kept until the end of the recording; inferred: a graph is now recorded here). The change has other edits that can matter: m.py:6 (now `h = relu(h).detach()`)."]);
+    // Gradients may still be off.
+    let around = &*replaced.replace("def forward", "@torch.no_grad()\ndef forward");
+    assert_reads!(kept_block(Sides { before, after: around }, 6) => str!["All of the growth at the peak passes through m.py:6, where this change writes `h = layer(x).detach()`. Largest: forward (m.py:6) (freed before, now kept until the end of the recording). The change has other edits that can matter: m.py:3 (added `@torch.no_grad()`)."]);
 }
 
 #[test]
@@ -396,6 +438,22 @@ fn the_statement_is_quoted_that_the_stacks_pass_through() {
     let (_, cause) = three_statements(&[(&["/ci/m.py:forward:4"], 3), (fifth, 5)]);
     let lead = cause["lead"].as_str().unwrap();
     assert_reads!(lead => str!["All of the growth at the peak passes through m.py:5, where this change writes `n = h.mean()`, or through 1 other line of this edit. Largest: forward (m.py:5) (more allocations)."]);
+}
+
+#[test]
+fn an_edit_is_of_the_function_of_the_statement_that_is_shown() {
+    let checkout = Checkout::new("m.py");
+    let methods = "    def __init__(self):\n        self.n = 1\n\n    def forward(self, x):\n        return wide(x)\n";
+    checkout.write("m.py", format!("{BEFORE}\nclass Block:\n{methods}"));
+    checkout.commit("block");
+    checkout.record(&[(EDITED, 2)], &[(EDITED, 2), (&["/ci/m.py:forward:19", "/ci/train.py:step:7"], 4)]);
+    let edit = cause(&checkout, "0")["edits"][0].take();
+    assert_eq!((&edit["line"], &edit["scope"]), (&19.into(), &"Block.forward".into()));
+    for named in ["Block.forward", "Block.__init__", "Block"] {
+        let accepted = "bytes = '4MiB'\nreason = 'r'\nexpires = 2999-12-31\n";
+        checkout.write("ptmem.toml", format!("[[accept]]\nthrough = '{named}'\n{accepted}"));
+        assert_eq!(checkout.ptmem(&["--git", "main", "--max-growth", "0"]).status.code(), Some(0), "{named}");
+    }
 }
 
 #[test]

@@ -40,12 +40,12 @@ pub struct Edit {
     pub line: Sides<Option<(u32, String)>>,
     /// The line of the after that is there, or follows.
     pub near: Option<u32>,
-    /// The function or class around it.
+    /// The function or class around that line.
     pub scope: Option<String>,
     /// The statements whose code it changes: its own, those of a block whose head comes or goes, and those that use a name which
     /// is imported from elsewhere now.
     pub statements: Sides<Vec<EditedStatement>>,
-    /// The lines of the function or class around it.
+    /// The lines of the function or class around the first line that stood for it.
     pub body: Sides<Option<RangeInclusive<u32>>>,
     /// The code of a function, class or import that only comes or goes.
     pub(crate) moves: Option<String>,
@@ -60,6 +60,15 @@ pub struct EditedStatement {
     pub lines: RangeInclusive<u32>,
     /// The first line that the other side lacks, and its text; `None` where only the block around it changes.
     pub line: Option<(u32, String)>,
+    /// The function or class around that line.
+    pub scope: Option<String>,
+}
+
+impl EditedStatement {
+    /// One whose own text does not change.
+    fn of_block(lines: RangeInclusive<u32>) -> Self {
+        Self { lines, line: None, scope: None }
+    }
 }
 
 impl Edit {
@@ -120,7 +129,15 @@ pub(crate) fn of_code(paths: Sides<Option<&str>>, texts: Sides<&str>) -> Vec<Edi
     let edits = hunks.into_iter().map(|hunk| {
         let rebound = imports.rebound(&hunk);
         let moves = moves(&hunk, &keys, &statements).filter(|_| rebound.is_empty());
-        Edit { moves, rebound, ..edit(&hunk, paths, &statements, &functions, &named, &lines) }
+        let mut edit = Edit { moves, rebound, ..edit(&hunk, paths, &statements, &functions, &named, &lines) };
+        if edit.is_of_gradients() {
+            // A block whose head is another one keeps its indentation.
+            let blocks = Sides::BOTH.map(|&side| hunk.block(side, &statements));
+            for (side, block) in blocks.each() {
+                edit.statements.of_mut(side).extend(block.iter().map(|of| EditedStatement::of_block(of.lines.clone())));
+            }
+        }
+        edit
     });
     edits.collect()
 }
@@ -162,12 +179,14 @@ fn edit(
         let range = hunk.at.of(side);
         let with_block = &statements.of(side)[range.start..range.end + hunk.follow];
         let own = with_block.iter().enumerate().map(|(at, of)| {
-            let is_own = at < range.len();
-            let line = is_own.then(|| shown(of, lines.of(side)));
-            EditedStatement { lines: of.lines.clone(), line }
+            if at >= range.len() {
+                return EditedStatement::of_block(of.lines.clone());
+            }
+            let scope = functions.of(side).around(*of.lines.start()).map(|(name, _)| name.to_owned());
+            EditedStatement { lines: of.lines.clone(), line: Some(shown(of, lines.of(side))), scope }
         });
         // A decorator runs around the whole function.
-        let around = body.of(side).clone().filter(|_| is_decorator).map(|lines| EditedStatement { lines, line: None });
+        let around = body.of(side).clone().filter(|_| is_decorator).map(EditedStatement::of_block);
         own.chain(around).collect()
     });
     let near = statements.after.get(hunk.at.after.start).or(statements.after.last());
@@ -258,8 +277,7 @@ impl Edit {
         self.rebound.retain(|rebound| !moves.explain(rebound));
         for side in Side::BOTH {
             let uses = self.rebound.iter().flat_map(|rebound| rebound.uses.of(side));
-            let uses = uses.map(|lines| EditedStatement { lines: lines.clone(), line: None });
-            self.statements.of_mut(side).extend(uses);
+            self.statements.of_mut(side).extend(uses.cloned().map(EditedStatement::of_block));
         }
     }
 
@@ -271,7 +289,9 @@ impl Edit {
 
     /// Lets a statement of the after stand for it.
     pub(crate) fn stand(&mut self, statement: usize) {
-        self.line.after.clone_from(&self.statements.after[statement].line);
+        let EditedStatement { line, scope, .. } = &self.statements.after[statement];
+        self.line.after.clone_from(line);
+        self.scope.clone_from(scope);
         self.near = self.line.after.as_ref().map(|(line, _)| *line);
     }
 

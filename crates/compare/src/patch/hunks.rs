@@ -20,6 +20,15 @@ pub(super) struct Hunk {
 }
 
 impl Hunk {
+    /// The rest of the block on one side whose head is the last of its statements there.
+    pub(super) fn block<'s, 't>(&self, side: Side, statements: &'s Sides<Vec<Statement<'t>>>) -> &'s [Statement<'t>] {
+        let (range, all) = (self.at.of(side), statements.of(side));
+        let rest = &all[range.end + self.follow..];
+        let head = all[range.clone()].last().filter(|last| last.is_head());
+        let length = head.map_or(0, |head| rest.iter().take_while(|of| of.indent > head.indent).count());
+        &rest[..length]
+    }
+
     /// The part of one side alone. Imports come before the other side; other code comes after it, as only this may be the head of
     /// the block behind.
     fn alone(&self, side: Side, are_imports: bool) -> Self {

@@ -32,8 +32,8 @@ pub enum Pass {
 }
 
 impl SnapshotCode<'_> {
-    /// The pass in which a stack allocates, forward, backward or optimizer, where its frames show one. The innermost decides, and what an optimizer calls
-    /// as its closure is not the optimizer.
+    /// The pass in which a stack allocates, forward, backward or optimizer, where its frames show one. The innermost decides, and
+    /// what an optimizer calls as its closure is not the optimizer.
     pub(crate) fn pass(&self, stack: StackId) -> Option<Pass> {
         if self.is_backward(stack) {
             return Some(Pass::Backward);
@@ -44,7 +44,8 @@ impl SnapshotCode<'_> {
                 return Some(Pass::Forward);
             }
             match (self.path(frame), self.function(frame)) {
-                (path, "step") if is_optimizer(path) && calls_others => return None,
+                // The base class runs the steps of all optimizers, of users and libraries, too.
+                (path, _) if is_optimizer(path) && path != "torch/optim/optimizer.py" && calls_others => return None,
                 (path, function) if is_optimizer(path) && function != "zero_grad" => {
                     return Some(Pass::Optimizer);
                 }
@@ -76,12 +77,12 @@ fn built_in(code: &SnapshotCode<'_>, stack: StackId) -> &'static str {
     if code.symbols(stack).any(|symbol| matches!(symbol, Symbol::Node(node) if node == "AccumulateGrad")) {
         return "gradients";
     }
-    if code.is_backward(stack) {
-        return "backward";
+    match code.pass(stack) {
+        Some(Pass::Backward) => return "backward",
+        Some(Pass::Optimizer) => return "optimizer",
+        _ => {}
     }
-    if code.python(stack).any(|frame| is_optimizer(code.path(frame))) {
-        "optimizer"
-    } else if let Some(category) = of_distributed(code, stack) {
+    if let Some(category) = of_distributed(code, stack) {
         category
     } else if has_frame_below(code, stack, "torch/utils/data/") {
         "data"

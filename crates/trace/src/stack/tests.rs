@@ -345,17 +345,25 @@ fn the_backward_pass_of_a_checkpoint_is_named_by_its_nodes_and_by_what_is_comput
 fn categories_say_what_memory_is_for() {
     const ADAM: &str = "/e/site-packages/torch/optim/adam.py";
     const AVERAGES: &str = "/e/site-packages/torch/optim/swa_utils.py";
+    const BASE: &str = "/e/site-packages/torch/optim/optimizer.py";
     const C10D: &str = "/e/site-packages/torch/distributed/c10d.py";
     const ELASTIC: &str = "/e/site-packages/torch/distributed/elastic/multiprocessing/errors/__init__.py";
     const SHARDED: &str = "/e/site-packages/torch/distributed/fsdp/fully_sharded_data_parallel.py";
     const TENSOR: &str = "/e/site-packages/torch/distributed/tensor/_dispatch.py";
     const FUNCTIONAL: &str = "/e/site-packages/torch/nn/functional.py";
+    const LBFGS: &str = "/e/site-packages/torch/optim/lbfgs.py";
     let user = ("main", "/r/m.py", 1);
+    let call = ("_call_impl", MODULE, 1);
     let accumulate = ("torch::autograd::AccumulateGrad::apply(std::vector<X>&&)", "??", 0);
-    let cases: [(&[_], &str); 13] = [
+    let cases: [(&[_], &str); 17] = [
         (&[MM, accumulate, ENGINE], "gradients"),
         (&[MM, NODE, ENGINE], "backward"),
         (&[("f", ADAM, 1), user], "optimizer"),
+        // Lightning's training step is the closure of the optimizer.
+        (&[("linear", FUNCTIONAL, 1), ("forward", LINEAR, 1), call, user, ("step", ADAM, 1), user], "forward"),
+        (&[("mse_loss", FUNCTIONAL, 1), user, ("step", ADAM, 1), user], "forward"),
+        (&[user, ("_directional_evaluate", LBFGS, 1), ("step", LBFGS, 1), ("wrapper", BASE, 1), user], "other"),
+        (&[("step", "/r/m.py", 1), ("wrapper", BASE, 1), user], "optimizer"),
         (&[("update_parameters", AVERAGES, 1), user], "other"),
         (&[("f", C10D, 1), user], "communication"),
         (&[user, ("wrapper", ELASTIC, 1)], "other"),

@@ -242,7 +242,11 @@ impl GrowthParts<'_, '_> {
             let line = marks.after.line(stack);
             // A package does not keep blocks that it also allocated before.
             let own = line.filter(|way| way.how == EditEvidence::Line || !is_kept);
-            own.or(kept.map(|edit| WayToEdit::new(edit, EditEvidence::Kept)))
+            // The graph keeps blocks, whatever is written at their lines.
+            let graph = marks.after.graph(stack).filter(|_| is_kept);
+            graph
+                .or(own)
+                .or(kept.map(|edit| WayToEdit::new(edit, EditEvidence::Kept)))
                 .or(line)
                 .or(of_ratio.filter(|way| is_larger && edits[way.edit].kind == EditKind::Configuration))
                 .or_else(|| {

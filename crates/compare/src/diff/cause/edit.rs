@@ -7,6 +7,9 @@ use ptmem_base::sides::{Side, Sides};
 
 use crate::patch::{Edit, EditKind};
 
+/// What switches gradients off.
+const GRADIENTS_OFF: [&str; 3] = ["no_grad", "inference_mode", "set_grad_enabled"];
+
 impl Edit {
     /// True if it can change what a program holds without a frame of its own: not a log line, or an import unless it takes
     /// a name from elsewhere.
@@ -37,7 +40,8 @@ impl Edit {
     /// True if its text puts something somewhere, or no longer removes it or its graph.
     pub(super) fn may_keep(&self) -> bool {
         let texts_may = Side::BOTH.into_iter().any(|side| self.text_may_keep(side));
-        self.kind == EditKind::Code && (texts_may || self.is_of_gradients() || self.removes(&[".detach()"]))
+        self.kind == EditKind::Code
+            && (texts_may || self.is_of_gradients() || self.has_only(Side::Before, &[".detach()"]))
     }
 
     /// True if its text on one side puts something somewhere or removes it.
@@ -102,23 +106,29 @@ impl Edit {
     /// True if a pattern names it: its line, its place, its function or its package.
     pub fn is_named(&self, pattern: &Pattern) -> bool {
         let statements = Side::BOTH.into_iter().flat_map(|side| self.statements.of(side));
+        let scopes = statements.clone().filter_map(|edited| edited.scope.clone());
         let lines = statements.filter_map(|edited| edited.line.as_ref());
         let texts = [&self.line.before, &self.line.after].into_iter().flatten().chain(lines);
         let texts = texts.map(|(_, text)| text.clone());
-        let others = [Some(self.place()), self.scope.clone(), self.package().map(|(name, _)| name.to_owned())];
-        texts.chain(others.into_iter().flatten()).any(|name| pattern.matches(&name))
+        let others = [Some(self.place()), self.package().map(|(name, _)| name.to_owned())];
+        texts.chain(scopes).chain(others.into_iter().flatten()).any(|name| pattern.matches(&name))
     }
 
     /// True if it removes what switches gradients off.
-    pub(super) fn is_of_gradients(&self) -> bool {
-        self.removes(&["no_grad", "inference_mode", "set_grad_enabled"])
+    pub(crate) fn is_of_gradients(&self) -> bool {
+        self.has_only(Side::Before, &GRADIENTS_OFF)
     }
 
-    /// True if its text has one of some words before, and none after.
-    fn removes(&self, words: &[&str]) -> bool {
+    /// True if it switches gradients off, where the before may do so around it.
+    pub(super) fn adds_no_grad(&self) -> bool {
+        self.has_only(Side::After, &GRADIENTS_OFF)
+    }
+
+    /// True if its text has one of some words on one side alone.
+    fn has_only(&self, side: Side, words: &[&str]) -> bool {
         let texts = self.line.map(|line| line.as_ref().map_or("", |(_, text)| text));
         let has = |text: &str| words.iter().any(|word| text.contains(word));
-        has(texts.before) && !has(texts.after)
+        has(texts.of(side)) && !has(texts.of(side.other()))
     }
 }
 

@@ -5,12 +5,15 @@ use ptmem_base::units::approximate;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::phase::PhaseSource;
 use ptmem_trace::profile::{DeviceProfile, Held, Profile};
+use ptmem_trace::stack::SnapshotCode;
 use ptmem_trace::trace::{Life, Position};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::figure::Holding;
 use super::share::{Figure, RowGrowth};
+use crate::diff::converted::calling_functions;
 use crate::diff::differences::devices;
+use crate::diff::unpaired::calls;
 use crate::diff::{ChangeKind, DeviceDiff, Row};
 
 /// Blocks of both sides by the rows of a device.
@@ -19,6 +22,9 @@ pub(super) struct Lives<'d> {
     /// Whether the places that are compared do.
     corresponds: bool,
     of: Sides<Vec<Vec<Life>>>,
+    after: SnapshotCode<'d>,
+    /// The innermost calls of the before.
+    called: FxHashSet<u64>,
     /// The sizes of those of the before.
     sizes: Vec<FxHashSet<u64>>,
     /// The stacks of the after that allocate neither more nor larger blocks than the before: what they hold more is kept for longer.
@@ -53,7 +59,10 @@ impl<'d> Lives<'d> {
         let size = |life: &Life| devices.before.trace.classes[life.class as usize].bytes;
         let sizes = of.before.iter().map(|lives| lives.iter().map(size).collect()).collect();
         let kept = kept_stacks(device, devices, &of);
-        Some(Self { devices, corresponds, of, sizes, kept, born })
+        let [before, after] = [profiles.before.code(), profiles.after.code()];
+        let stacks = device.rows.iter().flat_map(|row| &row.members).filter_map(|pair| Some(pair.before?.stack));
+        let called = stacks.filter_map(|stack| innermost_call(stack, &before)).collect();
+        Some(Self { devices, corresponds, of, after, called, sizes, kept, born })
     }
 
     /// How a row grew at corresponding places.
@@ -65,7 +74,9 @@ impl<'d> Lives<'d> {
             return RowGrowth::MovedPeak;
         }
         if of.before.is_empty() {
-            return RowGrowth::New;
+            let call = row.stack.after.and_then(|stack| innermost_call(stack, &self.after));
+            let is_known = call.is_some_and(|call| self.called.contains(&call));
+            return if is_known { RowGrowth::NewCallers } else { RowGrowth::New };
         }
         if holding.is_resized {
             return RowGrowth::Larger;
@@ -130,6 +141,11 @@ impl<'d> Lives<'d> {
         let of_partners: Vec<&Life> = freed.iter().copied().filter(|life| is_partner(life)).collect();
         if of_partners.is_empty() { freed } else { of_partners }
     }
+}
+
+/// The operator and the innermost function of the user or of a library that a stack allocates by, as a digest.
+fn innermost_call(stack: StackId, code: &SnapshotCode<'_>) -> Option<u64> {
+    calls(code, stack, &calling_functions(stack, code)).first().copied()
 }
 
 /// The stacks of the after that allocate no more blocks and no more bytes than those that they are compared with.

@@ -19,6 +19,8 @@ use crate::patch::{Edit, EditKind, Patch};
 struct FrameEdits {
     /// The edit of its line or package.
     line: Option<WayToEdit>,
+    /// The edit by which a graph of its line is recorded now.
+    graph: Option<WayToEdit>,
     /// The edit of the function or class around it.
     scope: Option<usize>,
     /// The last edit of that above the line of the frame.
@@ -70,6 +72,11 @@ impl<'p> Marks<'p> {
         self.code.python(stack).find_map(|frame| self.of[frame.index()].line)
     }
 
+    /// The innermost edit that removes what switched gradients off around a stack.
+    pub(super) fn graph(&self, stack: StackId) -> Option<WayToEdit> {
+        self.code.python(stack).find_map(|frame| self.of[frame.index()].graph)
+    }
+
     /// The innermost frame of a stack that is in the line or package of an edit, in words.
     pub(super) fn frame(&self, stack: StackId, edit: usize) -> Option<String> {
         let is_of = |frame: &FrameId| self.of[frame.index()].line.is_some_and(|way| way.edit == edit);
@@ -109,6 +116,9 @@ struct EditsOfFile {
     /// Their statements, the shortest first, and then those whose own text differs: the lines behind the first, whether it does not,
     /// the edit and the statement.
     lines: Innermost<(u32, bool, usize, usize)>,
+    /// The statements of edits that remove what switches gradients off, the shortest first: the lines behind the first, the edit and
+    /// the statement. Empty where the change switches them off as well, perhaps around the same code.
+    graphs: Innermost<(u32, usize, usize)>,
     /// The functions and classes around them, the shortest first, and then those that may keep something.
     scopes: Innermost<(u32, bool, usize)>,
     /// From each edit to the end of its function or class: those of the shortest one first, and then the last.
@@ -116,13 +126,18 @@ struct EditsOfFile {
 }
 
 impl EditsOfFile {
-    fn new(side: Side, edits: &[(usize, &Edit)]) -> Self {
+    fn new(side: Side, edits: &[(usize, &Edit)], adds_no_grad: bool) -> Self {
         let length = |lines: &RangeInclusive<u32>| lines.end().saturating_sub(*lines.start());
         let lines = edits.iter().flat_map(|&(index, edit)| {
             let statements = edit.statements.of(side).iter().enumerate();
             statements.map(move |(at, edited)| {
                 (edited.lines.clone(), (length(&edited.lines), edited.line.is_none(), index, at))
             })
+        });
+        let graphs = edits.iter().filter(|(_, edit)| edit.is_of_gradients() && !adds_no_grad);
+        let graphs = graphs.flat_map(|&(index, edit)| {
+            let statements = edit.statements.of(side).iter().enumerate();
+            statements.map(move |(at, edited)| (edited.lines.clone(), (length(&edited.lines), index, at)))
         });
         let scopes = edits.iter().filter(|(_, edit)| edit.kind == EditKind::Code).filter_map(|&(index, edit)| {
             let body = edit.body.of(side).clone()?;
@@ -135,7 +150,12 @@ impl EditsOfFile {
                 edit.line.of(side).as_ref().map(|(line, _)| *line).or(edit.near.filter(|_| side == Side::After))?;
             Some((line..=*body.end(), (length(&body), Reverse(line), index)))
         });
-        Self { lines: Innermost::new(lines), scopes: Innermost::new(scopes), below: Innermost::new(below) }
+        Self {
+            lines: Innermost::new(lines),
+            graphs: Innermost::new(graphs),
+            scopes: Innermost::new(scopes),
+            below: Innermost::new(below),
+        }
     }
 }
 
@@ -163,7 +183,9 @@ impl<'e> EditsOfSide<'e> {
                 all.packages.entry(normal(name)).or_insert(index);
             }
         }
-        all.files = files.into_iter().map(|(path, edits)| (path, EditsOfFile::new(side, &edits))).collect();
+        let adds_no_grad = edits.iter().any(Edit::adds_no_grad);
+        let of_files = files.into_iter().map(|(path, edits)| (path, EditsOfFile::new(side, &edits, adds_no_grad)));
+        all.files = of_files.collect();
         all
     }
 
@@ -180,11 +202,13 @@ impl<'e> EditsOfSide<'e> {
         }
         let of_file = path.and_then(|path| self.files.get(path));
         let (Some(line), Some(of_file)) = (code.line(frame), of_file) else { return FrameEdits::default() };
-        let way = |(_, _, edit, statement)| WayToEdit { edit, how: EditEvidence::Line, statement: Some(statement) };
+        let of_line = of_file.lines.around(line).map(|(_, _, edit, statement)| (edit, statement));
+        let of_graph = of_file.graphs.around(line).map(|(_, edit, statement)| (edit, statement));
         let scope = of_file.scopes.around(line);
         let above = of_file.below.around(line).filter(|above| scope.is_some_and(|scope| scope.0 == above.0));
         FrameEdits {
-            line: of_file.lines.around(line).map(way),
+            line: of_line.map(WayToEdit::of_line),
+            graph: of_graph.map(WayToEdit::of_line),
             scope: scope.map(|(_, _, edit)| edit),
             above: above.map(|(_, _, edit)| edit),
         }

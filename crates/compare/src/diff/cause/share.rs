@@ -35,6 +35,8 @@ pub enum RowGrowth {
     Kept(Sides<Option<String>>),
     /// No counterpart before.
     New,
+    /// None, but the same function allocated so when others called it.
+    NewCallers,
     /// The program did the same, and the peak is elsewhere now.
     MovedPeak,
 }
@@ -45,6 +47,7 @@ impl fmt::Display for RowGrowth {
             Self::More => f.write_str("more allocations"),
             Self::Larger => f.write_str("larger allocations"),
             Self::New => f.write_str("new"),
+            Self::NewCallers => f.write_str("from new callers"),
             Self::MovedPeak => f.write_str("the same before, at another moment"),
             Self::Kept(passes) => {
                 let inside = passes.before.as_ref().map(|pass| format!(" inside {pass}")).unwrap_or_default();
@@ -88,6 +91,11 @@ pub(super) struct WayToEdit {
 impl WayToEdit {
     pub(super) fn new(edit: usize, how: EditEvidence) -> Self {
         Self { edit, how, statement: None }
+    }
+
+    /// That through a statement of an edit.
+    pub(super) fn of_line((edit, statement): (usize, usize)) -> Self {
+        Self { edit, how: EditEvidence::Line, statement: Some(statement) }
     }
 }
 
@@ -196,13 +204,26 @@ impl Cause {
         self.grown > 0 && of_lines.sum::<u64>() >= self.grown - self.grown / 100
     }
 
-    /// Lets the statement of each edit stand for it that most of its growth passes through.
+    /// Lets the statement of each edit stand for it that most of its growth passes through, or that it removes if a graph is the
+    /// reason. It is of the same function if other growth leads to the edit by this.
     pub(super) fn show_statements(&mut self) {
         for share in &self.shares {
             let edit = &self.edits[share.edit];
+            let is_by_scope = share.ways.keys().any(|how| matches!(how, EditEvidence::Scope | EditEvidence::Kept));
             let shown = share.statement().filter(|at| !edit.is_shown_by(*at));
-            shown.into_iter().for_each(|at| Arc::make_mut(&mut self.edits)[share.edit].stand(at));
+            let shown = shown.filter(|at| !is_by_scope || edit.statements.after[*at].scope == edit.scope);
+            if self.is_by_graph(share) {
+                Arc::make_mut(&mut self.edits)[share.edit].line.after = None;
+            } else if let Some(at) = shown {
+                Arc::make_mut(&mut self.edits)[share.edit].stand(at);
+            }
         }
+    }
+
+    /// True if blocks are kept by a graph, as the edit removes what switched gradients off, and no edit does so elsewhere.
+    pub(super) fn is_by_graph(&self, share: &EditShare) -> bool {
+        let is_kept = matches!(share.row.1, RowGrowth::Kept(_));
+        is_kept && self.edits[share.edit].is_of_gradients() && !self.edits.iter().any(Edit::adds_no_grad)
     }
 
     /// The edit that explains at least half of the growth, or else the only one that can matter.

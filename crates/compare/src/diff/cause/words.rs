@@ -6,7 +6,7 @@ use ptmem_base::sides::Sides;
 use ptmem_base::text::count;
 use ptmem_base::units::Size;
 
-use super::share::{Cause, EditEvidence, EditShare, RowGrowth};
+use super::share::{Cause, EditEvidence, EditShare};
 use crate::patch::{Edit, EditKind};
 
 /// What [`EditEvidence::Kept`] says of blocks.
@@ -61,9 +61,10 @@ impl Cause {
                 None => format!(". The only edit of the change that can matter is {} (inferred)", edit.words()),
             };
         }
-        if let Some((label, growth)) = lead.share.map(|share| &share.row) {
+        if let Some(share) = lead.share {
+            let (label, growth) = &share.row;
             text += &format!(". Largest: {label} ({growth}");
-            if matches!(growth, RowGrowth::Kept(_)) && edit.is_of_gradients() {
+            if self.is_by_graph(share) {
                 text += "; inferred: a graph is now recorded here";
             }
             text += ")";
