@@ -687,6 +687,13 @@ fn a_line_may_move_between_functions_that_stay() {
 act (tower/modeling.py:3) aten::gelu from decode (tower/modeling.py:10) (1) 0 -> 128
 act (tower/modeling.py:3) aten::gelu from encode (tower/modeling.py:10) (1) 130 -> 2
 "#]]);
+    // Whatever that function is called.
+    let [before, after] = [(act, encode), (("activate", MODEL, 3), decode)]
+        .map(|(inner, own)| beside_others(1, [of_layer(&[inner, encode], 2), of_layer(&[inner, own], 128)]));
+    assert_reads!(rows_of(before, after) => str![[r#"
+activate (tower/modeling.py:3) aten::gelu from decode (tower/modeling.py:10) (1) 0 -> 128
+activate (tower/modeling.py:3) aten::gelu from encode (tower/modeling.py:10) (1) 130 -> 2
+"#]]);
 }
 
 #[test]

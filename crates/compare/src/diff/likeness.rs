@@ -7,7 +7,7 @@ use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::stack::{SnapshotCode, Token};
 use similar::DiffOp;
 
-use super::unpaired::{SideFunctions, calls};
+use super::unpaired::SideFunctions;
 
 /// The part of their functions that two stacks share which are the same one at another place. Needed for
 /// benches/regressions/mask_product.py.
@@ -18,7 +18,7 @@ pub(super) const SAME_STACK: f64 = 0.5;
 enum KnownFunction {
     /// Both sides have it.
     OfBoth(Token),
-    /// Its name: a change may have moved it from another class or file. Which lambda or comprehension one is, is not known.
+    /// Its name: a change may have moved it from another class or file.
     Named(u64),
 }
 
@@ -36,14 +36,15 @@ impl<'c> Likeness<'c> {
     /// `others` are the functions of the other side.
     pub(super) fn new(code: &'c SnapshotCode<'_>, stack: StackId, others: &SideFunctions) -> Self {
         let own = code.tokens(stack);
+        let calls = others.calls_of(code, stack, &own);
         let functions = own.iter().map(|function| match function {
-            kept if others.has(kept) && !kept.is_unnamed() => KnownFunction::OfBoth(*kept),
+            kept if others.knows(kept) => KnownFunction::OfBoth(*kept),
             other => KnownFunction::Named(other.plain_name()),
         });
         Self {
             operator: code.allocating_operator(stack),
             functions: functions.collect(),
-            is_call_of_one_side: calls(code, stack, &own).into_iter().map(|call| !others.has_call(call)).collect(),
+            is_call_of_one_side: calls.into_iter().map(|call| !others.has_call(call)).collect(),
             is_of_one_side: own.first().is_some_and(|innermost| !others.has(innermost)),
         }
     }

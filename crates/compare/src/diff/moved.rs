@@ -166,10 +166,11 @@ impl<'t> Rows<'t> {
         if self.left.before.is_empty() || self.left.after.is_empty() {
             return;
         }
-        self.functions = Sides::BOTH.map(|&side| {
+        let stacks = Sides::BOTH.map(|&side| {
             let members = self.all.iter().flat_map(|row| row.members.of(side));
-            SideFunctions::new(members, codes.of(side))
+            members.map(|member| member.stack).collect()
         });
+        self.functions = SideFunctions::of_both(&stacks, codes);
         // Sizes that are equal by chance do not count where the order of lines says which is which.
         for same in extracted(&self.left, codes, &self.functions).into_iter().filter(ExtractedStacks::are_certain) {
             self.takes(same.stacks);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 
-use ptmem_base::sides::Sides;
+use ptmem_base::sides::{Side, Sides};
 use ptmem_snapshot::snapshot::{FrameId, StackId};
 use ptmem_trace::profile::{ExactStack, GroupMember};
 use ptmem_trace::stack::{SnapshotCode, Token};
@@ -28,19 +28,24 @@ impl UnpairedStack {
 #[derive(Default)]
 pub(super) struct SideFunctions {
     all: HashSet<Token>,
-    /// The calls that lead to an allocation, each as the digest of what allocates and of all functions up to the caller.
+    /// The calls that lead to an allocation, each as the digest of what allocates and of the functions up to the caller that both sides
+    /// have: others may have other names there.
     calls: HashSet<u64>,
 }
 
 impl SideFunctions {
-    pub(super) fn new<'m>(members: impl Iterator<Item = &'m GroupMember>, code: &SnapshotCode<'_>) -> Self {
-        let mut functions = Self::default();
-        for member in members {
-            let tokens = code.tokens(member.stack);
-            functions.calls.extend(calls(code, member.stack, &tokens));
-            functions.all.extend(tokens);
+    /// Those of both sides, given their stacks.
+    pub(super) fn of_both(stacks: &Sides<Vec<StackId>>, codes: Sides<&SnapshotCode<'_>>) -> Sides<Self> {
+        let mut both = Sides::BOTH.map(|&side| {
+            let tokens = stacks.of(side).iter().flat_map(|stack| codes.of(side).tokens(*stack));
+            Self { all: tokens.collect(), calls: HashSet::new() }
+        });
+        for side in Side::BOTH {
+            let (code, others) = (codes.of(side), both.of(side.other()));
+            let calls = stacks.of(side).iter().flat_map(|stack| others.calls_of(code, *stack, &code.tokens(*stack)));
+            both.of_mut(side).calls = calls.collect();
         }
-        functions
+        both
     }
 
     /// Whether any stack has a call.
@@ -52,18 +57,30 @@ impl SideFunctions {
     pub(super) fn has(&self, function: &Token) -> bool {
         self.all.contains(function)
     }
+
+    /// Whether any stack runs a function that is the same one on both sides. Which lambda or comprehension one is, is not known.
+    pub(super) fn knows(&self, function: &Token) -> bool {
+        self.has(function) && !function.is_unnamed()
+    }
+
+    /// The calls of a stack of the other side: one for each of its functions, innermost first.
+    pub(super) fn calls_of(&self, code: &SnapshotCode<'_>, stack: StackId, functions: &[Token]) -> Vec<u64> {
+        let mut hasher = call_hasher(code, stack);
+        let calls = functions.iter().map(|function| {
+            if self.knows(function) {
+                function.hash(&mut hasher);
+            }
+            hasher.finish()
+        });
+        calls.collect()
+    }
 }
 
-/// The calls of a stack by which it allocates: one for each of its functions, innermost first.
-pub(super) fn calls(code: &SnapshotCode<'_>, stack: StackId, functions: &[Token]) -> Vec<u64> {
+/// Hashes what allocates in a stack.
+pub(super) fn call_hasher(code: &SnapshotCode<'_>, stack: StackId) -> FxHasher {
     let mut hasher = FxHasher::default();
     (code.allocating_operator(stack), code.is_backward(stack)).hash(&mut hasher);
-    let mut calls = Vec::with_capacity(functions.len());
-    for function in functions {
-        function.hash(&mut hasher);
-        calls.push(hasher.finish());
-    }
-    calls
+    hasher
 }
 
 /// Stacks that both sides have in one size, count and pass.

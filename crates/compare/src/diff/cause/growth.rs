@@ -1,5 +1,7 @@
 //! How rows grew, from the traces of both sides.
 
+use std::hash::{Hash, Hasher};
+
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
 use ptmem_snapshot::snapshot::StackId;
@@ -13,7 +15,7 @@ use super::figure::Holding;
 use super::share::{Figure, RowGrowth};
 use crate::diff::converted::calling_functions;
 use crate::diff::differences::devices;
-use crate::diff::unpaired::calls;
+use crate::diff::unpaired::call_hasher;
 use crate::diff::{ChangeKind, DeviceDiff, Row};
 
 /// Blocks of both sides by the rows of a device.
@@ -145,7 +147,9 @@ impl<'d> Lives<'d> {
 
 /// The operator and the innermost function of the user or of a library that a stack allocates by, as a digest.
 fn innermost_call(stack: StackId, code: &SnapshotCode<'_>) -> Option<u64> {
-    calls(code, stack, &calling_functions(stack, code)).first().copied()
+    let mut hasher = call_hasher(code, stack);
+    calling_functions(stack, code).first()?.hash(&mut hasher);
+    Some(hasher.finish())
 }
 
 /// The stacks of the after that allocate no more blocks and no more bytes than those that they are compared with.
