@@ -47,7 +47,8 @@ fn train(program: &mut Program, model: &str, layers: usize, teacher: Option<&str
         program.free("target");
     }
     for layer in (0..layers).rev() {
-        program.alloc_under(format!("gradient of {model}"), &BACKWARD, 512 * 30);
+        let size = if model == "wide" { 512 * 60 } else { 512 * 30 };
+        program.alloc_under(format!("gradient of {model}"), &BACKWARD, size);
         program.free(&format!("saved {layer}"));
     }
     program.free("loss");
@@ -167,4 +168,38 @@ fn two_models_with_validation_are_two_calls_to_a_step() {
         let expected = "16 by Optimizer.step#*, 2 to a step: 2048 in 14 of 14";
         assert_eq!(found(&program), expected, "{first_teacher:?}");
     }
+}
+
+/// Their gradients are freed before the next pass.
+#[test]
+fn models_of_different_widths_are_told_by_their_gradients() {
+    let mut program = Program::default();
+    for _ in 0..12 {
+        for model in ["a", "wide"] {
+            replace(&mut program, "batch", "train:5");
+            train(&mut program, model, 3, None);
+            zero_grad(&mut program, model);
+        }
+        program.alloc("leak", "main:60", 2048);
+        evaluate(&mut program, "validate", "score");
+        program.free("score");
+    }
+    assert_eq!(found(&program), TWO_TO_A_STEP);
+}
+
+/// Gradients that are kept for good are no sign of another model.
+#[test]
+fn a_leak_in_the_backward_pass_is_no_other_model() {
+    let mut program = Program::default();
+    for step in 0..24 {
+        replace(&mut program, "batch", "train:5");
+        train(&mut program, "a", 3, None);
+        // Of its last layer.
+        program.held.last_mut().unwrap().0 = "kept".to_owned();
+        if step % 2 == 1 {
+            evaluate(&mut program, "validate", "score");
+            program.free("score");
+        }
+    }
+    assert_eq!(found(&program), "24 by Optimizer.step#*: 15360 in 21 of 21");
 }

@@ -43,7 +43,7 @@ impl Steps {
         if period > 1 && have_passes(&rounds) {
             let used = UsedStacks::new(&rounds, course, &known);
             period = used.period(period);
-            is_certain = joined.is_some() || used.show_models(period, &known);
+            is_certain = joined.is_some() || used.show_models(period);
         }
         self.steps = self.steps.into_iter().step_by(period).collect();
         let calls = joined.unwrap_or(1) * period;

@@ -8,6 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::folded::{CallRound, judged};
 use super::rounds::Rounds;
 use super::{Allocated, AllocationCourse, nearly_all};
+use crate::replay::Position;
 
 /// The forward and the backward pass of a round: what is before them, such as validation and the batch, is no part of either.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +86,8 @@ impl TrainedPasses {
         counts.into_values().any(|count| nearly_all(count, rounds.len()))
     }
 
-    /// Whether gradients of one pass outlive the next one, in more than a few rounds: then that is of another model.
+    /// Whether gradients of one pass outlive the next one, in more than a few rounds: then that is of another model. What is never
+    /// freed may be a leak.
     fn are_of_several_models(&self, rounds: &[CallRound], course: &AllocationCourse, known: &Rounds<'_, '_>) -> bool {
         let without = rounds.iter().filter(|round| {
             let mut allocated = course.within(&round.events).iter();
@@ -96,13 +98,21 @@ impl TrainedPasses {
 
     fn outlives_next(&self, one: &Allocated) -> bool {
         let next = self.next(one).and_then(|(_, after)| after);
-        next.is_some_and(|after| after.last < one.freed.count())
+        one.freed < Position::NEVER && next.is_some_and(|after| after.last < one.freed.count())
     }
+}
+
+/// A stack whose blocks a pass may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct UsedStack {
+    stack: Option<StackId>,
+    /// Requested bytes in the backward pass, where another model runs the same code for gradients of other sizes.
+    backward: Option<u64>,
 }
 
 /// The stacks whose blocks the passes of rounds may use.
 pub(super) struct UsedStacks {
-    rounds: Vec<FxHashSet<Option<StackId>>>,
+    rounds: Vec<FxHashSet<UsedStack>>,
     are_of_several_models: bool,
 }
 
@@ -121,14 +131,18 @@ impl UsedStacks {
                 UsedBy::OnePass => true,
                 UsedBy::SeveralPasses => !have_inputs,
             });
-            used.map(|one| one.stack).collect()
+            let used = used.map(|one| UsedStack {
+                stack: one.stack,
+                backward: Some(one.requested).filter(|_| known.is_backward(one.stack)),
+            });
+            used.collect()
         });
         Self { rounds: used.collect(), are_of_several_models }
     }
 
     /// The least number of rounds after which the used stacks recur, and the model, if everything recurs after `period`.
     pub(super) fn period(&self, period: usize) -> usize {
-        let recurring: Vec<Vec<bool>> = self.all().filter_map(|stack| self.places(stack, period)).collect();
+        let recurring: Vec<Vec<bool>> = self.all().filter_map(|used| self.places(used, period)).collect();
         let fewest = if self.are_of_several_models { 2 } else { 1 };
         let mut lags = (fewest..period).filter(|lag| period.is_multiple_of(*lag));
         let least = lags.find(|&lag| recurring.iter().all(|places| recurs_after(places, lag)));
@@ -137,21 +151,21 @@ impl UsedStacks {
 
     /// Whether gradients show that rounds train several models, or a stack of the backward pass, which does not recur in every round,
     /// but after `period`.
-    pub(super) fn show_models(&self, period: usize, known: &Rounds<'_, '_>) -> bool {
-        let mut backward = self.all().filter(|&stack| known.is_backward(stack));
+    pub(super) fn show_models(&self, period: usize) -> bool {
+        let mut backward = self.all().filter(|used| used.backward.is_some());
         self.are_of_several_models
-            || backward.any(|stack| self.places(stack, period).is_some_and(|places| !recurs_after(&places, 1)))
+            || backward.any(|used| self.places(used, period).is_some_and(|places| !recurs_after(&places, 1)))
     }
 
-    fn all(&self) -> impl Iterator<Item = Option<StackId>> {
+    fn all(&self) -> impl Iterator<Item = UsedStack> {
         self.rounds.iter().flatten().copied().collect::<FxHashSet<_>>().into_iter()
     }
 
     /// Whether a stack is in nearly all or nearly none of the rounds at each place in a period; `None` if it comes and goes.
-    fn places(&self, stack: Option<StackId>, period: usize) -> Option<Vec<bool>> {
+    fn places(&self, used: UsedStack, period: usize) -> Option<Vec<bool>> {
         let places = (0..period).map(|place| {
             let rounds = self.rounds.iter().skip(place).step_by(period);
-            let having = rounds.clone().filter(|stacks| stacks.contains(&stack)).count();
+            let having = rounds.clone().filter(|stacks| stacks.contains(&used)).count();
             let lacking = rounds.len() - having;
             let is_in = nearly_all(having, having + lacking);
             (is_in || nearly_all(lacking, having + lacking)).then_some(is_in)
