@@ -132,7 +132,7 @@ fn a_batch_that_validation_keeps_is_seen_by_a_limit_on_evaluation_alone() {
     }
     let judged = judge("phase:evaluation=5%");
     assert_eq!(judged.verdict, Verdict::Regression);
-    assert_reads!(judged.headline().to_string() => str!["FAIL phase evaluation grew 200.00 KiB (+15.4 %), allowed 5 % (phase evaluation is known to within 280.00 KiB, which reaches across the limit)"]);
+    assert_reads!(judged.headline().to_string() => str!["FAIL phase evaluation grew 200.00 KiB (+15.4 %), allowed 5 %. phase evaluation is known to within 280.00 KiB, which reaches across the limit; largest growth there: validate (job.py:30) +200.00 KiB."]);
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn a_limit_on_all_phases_passes_where_each_has_a_limit_of_its_own() {
     assert_reads!(judged(&["phase=5%", "phase:forward=500%", "phase:backward=5%"]) => str!["PASS no other outermost named phase grew by more than 5 %"]);
     assert_reads!(judged(&["5%", "phase=5%", "phase:*=500%"]) => str!["PASS peak did not change, allowed 5 %"]);
     assert_reads!(judged(&["phase=±500%", "phase:forward=50%"]) => str![[r#"
-FAIL phase forward grew 100.00 KiB (+100.0 %), allowed 50 % (phase forward is known to within 84.00 KiB, which reaches across the limit)
+FAIL phase forward grew 100.00 KiB (+100.0 %), allowed 50 %. phase forward is known to within 84.00 KiB, which reaches across the limit; largest growth there: forward (job.py:5) +100.00 KiB.
 within-error: phase forward is known to within 84.00 KiB, which reaches across the limit
 "#]]);
 }

@@ -90,6 +90,23 @@ fn accepted_growth_of_one_phase_does_not_hide_the_bound_of_another() {
     assert_reads!(warnings.join("\n") => str!["warning[within-error] phase serve is known to within 17.00 MiB, which reaches across the limit"]);
 }
 
+/// Nothing is allocated beyond the beginning of phase `serve`, unless its block is larger than what it frees before.
+#[test]
+fn a_phase_that_may_allocate_more_than_it_frees_is_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for (name, held) in [("before.pkl", 3 * MIB), ("after.pkl", 4 * MIB)] {
+        let load = within("load", "g", event("alloc", A, held));
+        let freed = free(A, held).map(|event| within("serve", "g", event));
+        let serve = Gone { phase: "serve", function: "f", size: 2 * MIB, segment: 20 * MIB, is_alone: true };
+        let mut events = serve.events(Vec::new());
+        // Its segment comes first, so that the phase is one.
+        events.splice(1..1, iter::once(load).chain(freed));
+        write(folder, name, events);
+    }
+    assert_reads!(diff(folder, "phase=0", &["--max-growth", "phase:load=9MiB"]) => str!["1: FAIL phase serve grew 1.00 MiB (+33.3 %), allowed 0 B"]);
+}
+
 #[test]
 fn accepted_growth_covers_no_more_than_was_agreed_to() {
     let folder = tempfile::tempdir().unwrap();

@@ -126,8 +126,8 @@ fn a_check_is_located_at_the_file_of_its_own_comparison() {
                  max-growth = { 'phase:forward' = '5%' }\n";
     fs::write(place.join("ptmem.toml"), rules).unwrap();
     assert_reads!(located(place, &["gate", "first", "second"]).join("\n") => str![[r#"
-"phases-after.pkl" "second: phase forward #0 grew 4.00 MiB (+22.2 %), allowed 5 % (4 of 4 occurrences exceed it)"
-"phases-after.pkl" "GPU memory: second: phase forward #0 grew 4.00 MiB (+22.2 %), allowed 5 % (4 of 4 occurrences exceed it)"
+"phases-after.pkl" "second: phase forward #0 grew 4.00 MiB (+22.2 %), allowed 5 % (4 of 4 occurrences exceed it; largest growth there: forward (model.py:94) aten::mul +4.00 MiB)"
+"phases-after.pkl" "GPU memory: second: phase forward #0 grew 4.00 MiB (+22.2 %), allowed 5 % (4 of 4 occurrences exceed it; largest growth there: forward (model.py:94) aten::mul +4.00 MiB)"
 "#]]);
     fs::write(place.join("b.csv"), "case,peak\nsame,100\ngrown,100\n").unwrap();
     fs::write(place.join("a.csv"), "case,peak\nsame,100\ngrown,200\n").unwrap();

@@ -507,8 +507,10 @@ fn checks_of_one_edit_are_one_finding_and_one_entry_accepts_them() {
     let checkout = grown();
     let limits = ["--git", "main", "--max-growth", "5%", "--max-growth", "stack=0", "--max-growth", "reserved=1%"];
     let report = text(&checkout.ptmem(&limits).stdout);
-    let mut lines =
-        report.lines().skip_while(|line| !line.ends_with("more checks are put down to the same edit:")).skip(1);
+    let mut lines = report
+        .lines()
+        .skip_while(|line| !line.ends_with("more checks are put down to the same edit (src/net/model.py:4):"))
+        .skip(1);
     assert!(lines.next().is_some_and(|line| line.starts_with("        stack layer (")), "{report}");
     assert!(report.contains("through = \"h = wider(x)\"") && !report.contains("pattern ="), "{report}");
     let bytes = report.lines().find_map(|line| line.trim().strip_prefix("bytes = ")).unwrap().to_owned();

@@ -234,7 +234,7 @@ fn a_phase_need_not_be_on_all_ranks() {
     }
     let diff = |limit: &str| judged(verdict(&ptmem(folder.path(), &["diff", "b", "a", "--max-growth", limit])));
     assert_reads!(diff("phase:forward=8MiB") => str!["0: PASS all 2 ranks: no phase:forward grew by more than 8.00 MiB"]);
-    assert_reads!(diff("phase:forward=1MiB") => str!["1: FAIL rank 1: phase forward #0 grew 4.00 MiB (+22.2 %), allowed 1.00 MiB (4 of 4 occurrences exceed it)"]);
+    assert_reads!(diff("phase:forward=1MiB") => str!["1: FAIL rank 1: phase forward #0 grew 4.00 MiB (+22.2 %), allowed 1.00 MiB"]);
     assert_reads!(diff("phase:forwrd=1MiB") => str!["3: INCONCLUSIVE phase:forwrd: the pattern matches no phase of any rank; the nearest phases are 'forward', 'backward' and 'reduce'"]);
 }
 

@@ -274,7 +274,7 @@ fn of_growth<'a>(
     after: &SnapshotCode<'a>,
     options: &RenderOptions,
 ) -> CheckExplanation<'a> {
-    let mut edit = check.edit;
+    let mut edit = check.edit.as_ref().map(|edit| edit.index);
     let mut explanation = match (check.key(), check.explained_by(diff, device)) {
         (Some(key), _) => {
             let row = rows.get(&(check.device, key)).copied();

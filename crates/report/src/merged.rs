@@ -16,7 +16,7 @@ fn by_cause(findings: Vec<ExplainedCheck<'_>>) -> Vec<ExplainedCheck<'_>> {
             finding.comparison,
             rank,
             finding.check.device,
-            finding.check.edit,
+            finding.check.edit.as_ref().map(|edit| edit.index),
             finding.check.limit.level == Level::Fail,
         )
     });

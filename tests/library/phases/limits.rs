@@ -38,7 +38,7 @@ fn a_peak_may_hide_the_growth_of_a_phase() {
     let growth = check.figures.delta.unwrap();
     assert_eq!((check.label(), &*check.of.name()), (Some("forward #0"), "phase:*"));
     assert_eq!(growth, 4 << 20);
-    assert_eq!(check.reason.as_deref(), Some("4 of 4 occurrences exceed it"));
+    assert_reads!(check.reason.as_deref().unwrap() => str!["4 of 4 occurrences exceed it; largest growth there: forward (model.py:94) aten::mul +4.00 MiB"]);
     // One check for the phase, not one per occurrence.
     assert_eq!(failed.checks.len(), 2);
     assert_eq!(judge(&["phase:forward=4MiB"]).verdict, Verdict::Pass);
@@ -354,7 +354,7 @@ fn phases_that_are_not_recorded_in_full_say_so() {
     let judgement =
         judge(profile_of(&events(5), &marks), profile_of(&events(6), &marks), PhaseOptions::default(), &["phase:a=0"]);
     assert_eq!(judgement.checks[0].outcome, Outcome::Exceeded);
-    assert_eq!(judgement.checks[0].reason.as_deref(), Some("not recorded from its beginning to its end"));
+    assert_reads!(judgement.checks[0].reason.as_deref().unwrap() => str!["not recorded from its beginning to its end; largest growth there: f (a.py:7) +1.00 MiB"]);
 }
 
 // Saved profiles that were changed.

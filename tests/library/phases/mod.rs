@@ -1,6 +1,7 @@
 //! The named parts of a history: how they are found, what is held in them, and limits on that.
 
 mod every;
+mod held;
 mod limits;
 
 use std::collections::HashMap;

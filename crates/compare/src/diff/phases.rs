@@ -71,6 +71,9 @@ pub struct PhaseRow {
     pub is_whole: Sides<bool>,
     /// Whether memory ran out within it; of the highest occurrences, within any.
     pub ran_out: Sides<bool>,
+    /// False if the side allocates nothing beyond the bytes at its beginning: its peak shows only what other code holds. Of the
+    /// highest occurrences, true if any allocates.
+    pub allocates: Sides<bool>,
     /// The occurrences that reserved most, where the highest are compared and others allocated most.
     pub reserving_most: Option<Box<Self>>,
 }
@@ -216,6 +219,7 @@ impl PhaseRow {
             }),
             is_whole: phases.map(|phase| phase.is_none_or(Occurrence::is_whole)),
             ran_out: devices.zip(phases).map(|(device, phase)| ran_out(*device, phase.iter().copied())),
+            allocates: phases.map(|phase| phase.is_none_or(|phase| phase.allocates)),
             reserving_most: None,
         })
     }
@@ -227,9 +231,10 @@ impl PhaseRow {
         // An occurrence in which memory ran out may have needed more than the highest.
         let all = Sides::BOTH.map(|&side| named.of(side).iter().map(|(_, phase)| *phase));
         let ran_out = devices.zip(all).map(|(device, phases)| ran_out(*device, phases.clone()));
+        let allocates = named.map(|phases| phases.is_empty() || phases.iter().any(|(_, phase)| phase.allocates));
         let is_other = reserving.reserved != allocating.reserved;
         let reserving_most = is_other.then(|| Box::new(Self { ran_out, ..reserving }));
-        Some(Self { ran_out, reserving_most, ..allocating })
+        Some(Self { ran_out, allocates, reserving_most, ..allocating })
     }
 }
 

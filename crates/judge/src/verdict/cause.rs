@@ -1,5 +1,6 @@
 //! The edit of the change that a regression leads to.
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::text::count;
 use ptmem_base::units::Delta;
 use ptmem_compare::diff::cause::{Cause, Figure, Grown};
@@ -10,7 +11,7 @@ use ptmem_trace::trace::Measure;
 
 use super::growth::has_rows_at_peak;
 use super::peak::others_shrank;
-use super::{Check, Comparison, Judgement, LimitKind, Outcome, Verdict};
+use super::{Check, CheckedEdit, Comparison, Judgement, LimitKind, Outcome, Verdict};
 
 /// Checks that are named behind another one.
 const MOST_NAMED: usize = 10;
@@ -20,14 +21,22 @@ const MOST_STACKS: usize = 3;
 
 /// Adds the edits that checks lead to, and the sentence about the one that explains the verdict.
 pub(super) fn complete(mut judgement: Judgement, diff: &Diff) -> Judgement {
+    let lead = judgement.lead(diff);
     for check in
         judgement.checks.iter_mut().filter(|check| check.outcome == Outcome::Exceeded && check.figures.delta > Some(0))
     {
         let Some(device) = diff.devices.iter().find(|device| device.id() == check.device) else { continue };
-        check.edit = edit(check, device);
-        if check.edit.is_none() && check.reason.is_none() {
+        let edit = edit(check, device).and_then(|index| Some((index, device.edit(index)?)));
+        check.edit = edit.map(|(index, edit)| CheckedEdit {
+            index,
+            place: if edit.package().is_some() { edit.words() } else { edit.place() },
+            is_lead: lead == Some((device.id(), index)),
+        });
+        if check.edit.is_none() && (check.reason.is_none() || check.is_of_phases()) {
             let grown = figure(check, device).map(|figure| diff.grown_at(device, figure)).unwrap_or_default();
-            check.reason = most(&grown, check.figures.delta.unwrap_or_default());
+            let most = most(&grown, check.figures.delta.unwrap_or_default());
+            let reasons: Vec<String> = check.reason.take().into_iter().chain(most).collect();
+            check.reason = Some(reasons.join("; ")).filter(|reason| !reason.is_empty());
         }
     }
     if judgement.verdict == Verdict::Regression {
@@ -52,6 +61,12 @@ impl Judgement {
         cause(decisive, device).or_else(|| device.cause(Figure::Peak).filter(|_| decisive.is_of_stacks()))
     }
 
+    /// The device and the edit that most of the growth leads to which decides the verdict.
+    fn lead(&self, diff: &Diff) -> Option<(Option<DeviceId>, usize)> {
+        let lead = self.cause_in(diff)?.leading()?;
+        Some((self.decisive()?.device, lead.edit))
+    }
+
     /// The cause of the growth that decides about a device, otherwise of its peak.
     pub fn cause_of<'d>(&self, device: &'d DeviceDiff) -> Option<&'d Cause> {
         let mut exceeded = self.exceeded_on(device).filter(|check| check.figures.delta > Some(0));
@@ -65,7 +80,7 @@ impl Judgement {
         for check in &self.checks {
             let is_same = |(first, _): &&mut (&Check, Vec<&Check>)| {
                 check.edit.is_some()
-                    && (first.edit, first.device, first.limit.level) == (check.edit, check.device, check.limit.level)
+                    && (&first.edit, first.device, first.limit.level) == (&check.edit, check.device, check.limit.level)
             };
             match groups.iter_mut().find(is_same) {
                 Some((_, others)) => others.push(check),
@@ -75,16 +90,17 @@ impl Judgement {
         groups
     }
 
-    /// The sentence of a check, and the number of others whose growth leads to the same edit.
+    /// The sentence of a check, and the edit that its growth leads to, where neither its stack nor the verdict names that, or with
+    /// the number of others whose growth leads to it.
     pub fn sentence_of_cause(&self, check: &Check, others: &[&Check]) -> String {
         let sentence = self.sentence(check);
+        let Some(CheckedEdit { place, is_lead, .. }) = &check.edit else { return sentence };
         match others.len() as u64 {
-            0 => sentence,
+            0 if *is_lead || check.is_of_stacks() => sentence,
+            0 => format!("{sentence}; put down to {place}"),
             number => {
-                format!(
-                    "{sentence}; {} down to the same edit:",
-                    count(number, "more check is put", "more checks are put")
-                )
+                let more = count(number, "more check is put", "more checks are put");
+                format!("{sentence}; {more} down to the same edit ({place}):")
             }
         }
     }

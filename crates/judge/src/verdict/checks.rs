@@ -96,10 +96,21 @@ pub struct Check {
     pub reason: Option<String>,
     /// Advice in addition to the reason, if a setting would help.
     pub advice: Option<Advice>,
-    /// The edit that most of the growth leads to, as an index into [`ptmem_compare::diff::cause::Cause::edits`].
-    pub edit: Option<usize>,
+    /// The edit that most of the growth leads to.
+    pub edit: Option<CheckedEdit>,
     /// The same figure beside cuBLAS workspaces, where both exceed the limit: an agreement must cover both.
     pub beside: Option<Box<Check>>,
+}
+
+/// The edit that most of the growth of a check leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedEdit {
+    /// Its index into [`ptmem_compare::diff::cause::Cause::edits`].
+    pub index: usize,
+    /// Its place, or the package and its versions.
+    pub place: String,
+    /// Whether the sentence about the verdict names it.
+    pub is_lead: bool,
 }
 
 /// A stack, phase or module.

@@ -39,7 +39,7 @@ mod workspaces;
 
 pub use accepted::{Accepted, Day};
 pub use change::Bound;
-pub use checks::{Check, CheckedFigures, CheckedLimit, CheckedRow, Mark, Outcome, PassedBy, Standing};
+pub use checks::{Check, CheckedEdit, CheckedFigures, CheckedLimit, CheckedRow, Mark, Outcome, PassedBy, Standing};
 pub use entry::{judge_diff, judge_profile};
 pub use gate::{Comparison, Gate, GateNode, Job, Judged, Reading, Readings, Sided, Suite, diagnostics_of_snapshot};
 pub use headline::{Badness, Doubt};

@@ -27,13 +27,25 @@ impl<'a> Gated<'a> {
     }
 
     /// Whether the limit applies to a phase: with a pattern, to phases whose name matches; without one, to the
-    /// outermost phases that the program names, except those with limits of their own. Inner phases, such as PyTorch's
-    /// own optimizer steps, may grow below those peaks.
+    /// outermost phases that the program names, except those with limits of their own, and those in which the after allocates
+    /// nothing, such as `Optimizer.zero_grad`: their peaks grow with what other code holds. Inner phases, such as PyTorch's own
+    /// optimizer steps, may grow below the peaks of outermost ones.
     pub(super) fn is_about(&self, row: &PhaseRow) -> bool {
         match &self.growth.target.pattern {
             Some(pattern) => pattern.matches(&row.name),
-            None => row.is_outermost && !self.patterns().any(|pattern| pattern.matches(&row.name)),
+            None => row.is_outermost && self.counts(row) && !self.has_own_limit(row),
         }
+    }
+
+    /// Whether a phase allocates, so that its peak shows more than what other code holds. One that does so in the before alone
+    /// got better, which only a limit on shrinkage judges.
+    fn counts(&self, row: &PhaseRow) -> bool {
+        row.allocates.after || self.growth.limit.is_two_sided() && row.allocates.before
+    }
+
+    /// Whether a limit of the same kind names a phase.
+    fn has_own_limit(&self, row: &PhaseRow) -> bool {
+        self.patterns().any(|pattern| pattern.matches(&row.name))
     }
 
     /// The rows that the limit concerns.
@@ -81,7 +93,7 @@ impl<'a> Gated<'a> {
         }
     }
 
-    /// The outermost phases on both sides that have limits of their own, where the limit is about all others.
+    /// The outermost phases on both sides that have limits of their own or allocate nothing, where the limit is about all others.
     fn phases_of_others(&self) -> impl Iterator<Item = &'a PhaseRow> {
         let is_for_all = self.growth.target.pattern.is_none();
         let rows = self.device.phases.iter().filter(move |row| is_for_all && row.is_outermost && !self.is_about(row));
@@ -98,18 +110,20 @@ impl<'a> Gated<'a> {
         check
     }
 
-    /// The inner phase beyond the limit that grew most, in words, where the limit is only about outermost ones.
-    fn growth_inside(&self) -> Option<String> {
-        let is_listed = |row: &&PhaseRow| self.patterns().any(|pattern| pattern.matches(&row.name));
-        let inner = self.device.phases.iter().filter(|row| !row.is_outermost && !is_listed(row));
-        let inner = inner.filter(|row| self.growth.target.pattern.is_none() && row.delta() > Some(0));
-        let grown = inner.filter(|row| self.excess(row) > Some(0) && !self.has_other_border(row));
+    /// The phase beyond the limit that grew most, in words, where the limit is not about it: an inner one, otherwise one that
+    /// allocates nothing.
+    fn growth_of_others(&self) -> Option<String> {
+        let others = self.device.phases.iter().filter(|row| !self.is_about(row) && !self.has_own_limit(row));
+        let others = others.filter(|row| self.growth.target.pattern.is_none() && row.delta() > Some(0));
+        let others = others.filter(|row| row.is_outermost || row.allocates.after && !self.has_other_border(row));
+        let grown = others.filter(|row| self.excess(row) > Some(0));
         // From the back: of equal ones `max_by_key` takes the last.
-        let most = grown.rev().max_by_key(|row| row.delta())?;
+        let most = grown.rev().max_by_key(|row| (!row.is_outermost, row.delta()))?;
         let bytes = Size(u64::try_from(most.delta()?).unwrap_or(u64::MAX));
         let name = shorten(&most.name, LONGEST_NAME);
         let grown = match most.source {
             PhaseSource::Pass => format!("the pass {name}, found by call stacks,"),
+            _ if most.is_outermost => format!("{name}, whose peak is what it begins with,"),
             _ => format!("inside another phase, {name}"),
         };
         Some(format!("{grown} grew {bytes}: a limit on phase:{name} would gate it"))
@@ -234,13 +248,13 @@ impl Judge {
         if let Some((_, mut check, row)) = nearest.filter(|_| self.passes_since(checked)) {
             self.doubt(&mut check, errors.of_phase(row));
             let Check { outcome, reason, .. } = check;
-            let reason = reason.or_else(|| gated.growth_inside());
+            let reason = reason.or_else(|| gated.growth_of_others());
             self.checks.push(match outcome {
                 Outcome::Pass => gated.phases_pass(reason, self.checks.len() > checked),
                 Outcome::Inconclusive | Outcome::Exceeded => Check { outcome, reason, ..gated.check() },
             });
         } else if self.checks.len() == checked && gated.phases_of_others().next().is_some() {
-            self.checks.push(gated.phases_pass(gated.growth_inside(), false));
+            self.checks.push(gated.phases_pass(gated.growth_of_others(), false));
         }
     }
 

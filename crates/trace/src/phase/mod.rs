@@ -95,6 +95,8 @@ pub struct Occurrence {
     pub held: WindowCounters,
     /// How far its highest allocated bytes may be from the truth, because the sizes of blocks are not certain.
     pub error: u64,
+    /// True if it allocates beyond the bytes at its beginning, or may: otherwise its peak shows only what other code holds.
+    pub allocates: bool,
     /// True if its beginning was recorded. Else it is taken to begin with the history.
     pub begins: bool,
     /// True if its end was recorded. Else it is taken to last until the dump.
@@ -126,8 +128,8 @@ impl Occurrence {
         if !(self.is_step_of_optimizer() && earlier.is_step_of_optimizer() && self.name == earlier.name) {
             return false;
         }
-        let between = trace.symbols.get(earlier.window.to.count()..self.window.from.count());
-        between.is_some_and(|all| all.iter().all(|&one| trace.moves[one as usize].begins().is_none()))
+        let between = Window { from: earlier.window.to, to: self.window.from };
+        between.from <= between.to && !trace.allocates_within(between)
     }
 
     /// Bytes gained from its beginning to its end.

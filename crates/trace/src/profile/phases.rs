@@ -64,6 +64,10 @@ impl Phases {
         for (phase, (held, error)) in self.all.iter_mut().zip(measured) {
             phase.held = held;
             phase.error = error;
+            // Where the sizes of blocks are not certain, one may be larger than what was freed before it.
+            phase.allocates = !phase.is_whole()
+                || held.peak.allocated > held.start.allocated
+                || error > 0 && trace.allocates_within(phase.window);
         }
     }
 

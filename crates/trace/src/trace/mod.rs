@@ -129,6 +129,12 @@ impl Trace {
         self.classes.iter().any(|class| class.error() > 0)
     }
 
+    /// True if a block is allocated in a part of the history.
+    pub(crate) fn allocates_within(&self, Window { from, to }: Window) -> bool {
+        let events = self.symbols.get(from.count()..to.count()).unwrap_or_default();
+        events.iter().any(|&symbol| self.moves[symbol as usize].begins().is_some())
+    }
+
     /// The symbols up to a place.
     fn until(&self, place: Position) -> impl Iterator<Item = u32> {
         let implied = if place >= self.dump() { &self.implied[..] } else { &[] };

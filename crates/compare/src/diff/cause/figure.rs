@@ -167,8 +167,9 @@ fn most_beyond(device: &DeviceDiff, phases: &[(i128, usize)], figure: fn(&PhaseR
     grown.sort_by_key(|&(gained, _, at)| (Reverse(gained), at));
     let mut lowest: FxHashMap<_, u64> = FxHashMap::default();
     grown.retain(|&(_, before, at)| {
-        let PhaseRow { source, name, .. } = &device.phases[at];
-        let lowest = lowest.entry((source, name)).or_insert(u64::MAX);
+        // A limit on all phases is not about those that allocate nothing.
+        let PhaseRow { source, name, allocates, .. } = &device.phases[at];
+        let lowest = lowest.entry((source, name, allocates.after)).or_insert(u64::MAX);
         let is_lower = before < *lowest;
         *lowest = before.min(*lowest);
         is_lower
