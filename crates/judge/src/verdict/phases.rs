@@ -110,20 +110,18 @@ impl<'a> Gated<'a> {
         check
     }
 
-    /// The phase beyond the limit that grew most, in words, where the limit is not about it: an inner one, otherwise one that
-    /// allocates nothing.
-    fn growth_of_others(&self) -> Option<String> {
-        let others = self.device.phases.iter().filter(|row| !self.is_about(row) && !self.has_own_limit(row));
-        let others = others.filter(|row| self.growth.target.pattern.is_none() && row.delta() > Some(0));
-        let others = others.filter(|row| row.is_outermost || row.allocates.after && !self.has_other_border(row));
-        let grown = others.filter(|row| self.excess(row) > Some(0));
+    /// The inner phase beyond the limit that grew most, in words, where the limit is only about outermost ones.
+    fn growth_inside(&self) -> Option<String> {
+        let inner = self.device.phases.iter().filter(|row| !row.is_outermost && !self.has_own_limit(row));
+        let inner = inner.filter(|row| self.growth.target.pattern.is_none() && row.delta() > Some(0));
+        let inner = inner.filter(|row| row.allocates.after && !self.has_other_border(row));
+        let grown = inner.filter(|row| self.excess(row) > Some(0));
         // From the back: of equal ones `max_by_key` takes the last.
-        let most = grown.rev().max_by_key(|row| (!row.is_outermost, row.delta()))?;
+        let most = grown.rev().max_by_key(|row| row.delta())?;
         let bytes = Size(u64::try_from(most.delta()?).unwrap_or(u64::MAX));
         let name = shorten(&most.name, LONGEST_NAME);
         let grown = match most.source {
             PhaseSource::Pass => format!("the pass {name}, found by call stacks,"),
-            _ if most.is_outermost => format!("{name}, whose peak is what it begins with,"),
             _ => format!("inside another phase, {name}"),
         };
         Some(format!("{grown} grew {bytes}: a limit on phase:{name} would gate it"))
@@ -248,13 +246,13 @@ impl Judge {
         if let Some((_, mut check, row)) = nearest.filter(|_| self.passes_since(checked)) {
             self.doubt(&mut check, errors.of_phase(row));
             let Check { outcome, reason, .. } = check;
-            let reason = reason.or_else(|| gated.growth_of_others());
+            let reason = reason.or_else(|| gated.growth_inside());
             self.checks.push(match outcome {
                 Outcome::Pass => gated.phases_pass(reason, self.checks.len() > checked),
                 Outcome::Inconclusive | Outcome::Exceeded => Check { outcome, reason, ..gated.check() },
             });
         } else if self.checks.len() == checked && gated.phases_of_others().next().is_some() {
-            self.checks.push(gated.phases_pass(gated.growth_of_others(), false));
+            self.checks.push(gated.phases_pass(gated.growth_inside(), false));
         }
     }
 
