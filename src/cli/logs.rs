@@ -17,10 +17,14 @@ const ROOT_CAUSE: &str = "\nRoot Cause ";
 /// The last exception that a program reports, without the rest of its message, and the last line below it if there are others. Of
 /// several processes, that of the one which failed first.
 pub(crate) fn exception(text: &str) -> Option<(&str, Option<&str>)> {
-    let (ahead, report) = text.rsplit_once(TRACEBACK)?;
-    let last = reported(ahead, report)?;
-    let of_process = if last.0.starts_with(PROCESS_FAILED) { of_process(ahead, report) } else { None };
-    of_process.or(Some(last))
+    let of_torchrun = text.rsplit_once(PROCESS_FAILED).and_then(|(head, report)| {
+        let (ahead, _) = head.rsplit_once(TRACEBACK)?;
+        of_process(ahead, report)
+    });
+    of_torchrun.or_else(|| {
+        let (ahead, report) = text.rsplit_once(TRACEBACK)?;
+        reported(ahead, report)
+    })
 }
 
 /// The same of one report, given what the program printed ahead of it.
@@ -32,14 +36,23 @@ fn reported<'t>(ahead: &'t str, report: &'t str) -> Option<(&'t str, Option<&'t 
     Some((lines.next()?, lines.last().map(str::trim)))
 }
 
-/// Why the process failed that torchrun reports as the first one: the signal that ended it, otherwise its own exception.
+/// Why the process failed that torchrun reports as the first one: the signal that ended it, the exception that it wrote for torchrun,
+/// otherwise its own report.
 fn of_process<'t>(ahead: &'t str, report: &'t str) -> Option<(&'t str, Option<&'t str>)> {
     let (_, first) = report.rsplit_once(ROOT_CAUSE)?;
-    let facts = first.lines().filter_map(|line| line.split_once(": ")).map(|(name, fact)| (name.trim(), fact));
-    if let Some((_, signal)) = facts.clone().find(|(name, fact)| *name == "traceback" && fact.starts_with("Signal ")) {
-        return Some((signal, None));
+    if let Some((_, traceback)) = first.split_once("traceback : ") {
+        let mut lines = traceback.lines();
+        let begin = lines.next()?;
+        if begin.starts_with("Signal ") {
+            return Some((begin, None));
+        }
+        if begin == TRACEBACK.trim_end() {
+            // Indented as the facts are, and what Python indents by more.
+            return Some((lines.find(|line| !line.starts_with("   "))?.trim(), None));
+        }
     }
-    let rank = facts.clone().find(|(name, _)| *name == "rank").and_then(|(_, rank)| rank.split(' ').next());
+    let mut facts = first.lines().filter_map(|line| line.split_once(": "));
+    let rank = facts.find(|(name, _)| name.trim() == "rank").and_then(|(_, rank)| rank.split(' ').next());
     let own = format!("[rank{}]: ", rank.unwrap_or_default());
     let Some(at) = ahead.rfind(&format!("{own}{TRACEBACK}")).map(|at| at + own.len()) else { return exception(ahead) };
     reported(&ahead[..at], &ahead[at + TRACEBACK.len()..])

@@ -687,6 +687,13 @@ fn a_line_may_move_between_functions_that_stay() {
 act (tower/modeling.py:3) aten::gelu from decode (tower/modeling.py:10) (1) 0 -> 128
 act (tower/modeling.py:3) aten::gelu from encode (tower/modeling.py:10) (1) 130 -> 2
 "#]]);
+    // A new function is called, by another operator.
+    let mut gate = of_layer(&[("gate", MODEL, 60), decode], 128);
+    gate.frames[0] = ADD;
+    assert_reads!(rows_of(beside_others(1, [of_layer(&[encode], 128)]), beside_others(1, [gate])) => str![[r#"
+gate (tower/modeling.py:60) aten::add (1) 0 -> 128
+encode (tower/modeling.py:10) aten::gelu (2) 129 -> 1
+"#]]);
     // Whatever that function is called.
     let [before, after] = [(act, encode), (("activate", MODEL, 3), decode)]
         .map(|(inner, own)| beside_others(1, [of_layer(&[inner, encode], 2), of_layer(&[inner, own], 128)]));

@@ -232,6 +232,14 @@ mod tests {
                 ),
                 ": Signal 9 (SIGKILL) received by PID 7",
             ),
+            // With the decorator `record`, it has the report of the process.
+            (
+                format!(
+                    "{second}{traceback}{torchrun}  rank: 1 (local_rank: 1)\n  traceback : Traceback (most recent call last):\n    \
+                     File \"t.py\", line 5, in main\n      f()\n  KeyError: 'x'\n  \n====\n"
+                ),
+                ": KeyError: 'x'",
+            ),
             (
                 format!("{first}{traceback}torch.distributed.elastic.x.ConnectionError: y\n"),
                 ": torch.distributed.elastic.x.ConnectionError: y",

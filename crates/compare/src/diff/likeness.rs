@@ -68,13 +68,16 @@ impl<'c> Likeness<'c> {
         (may_be_same && part >= SAME_STACK).then_some((same_operator, part))
     }
 
-    /// Whether an operation puts functions in place of others, both sides have some of either, and a side allocates in both ways.
+    /// Whether an operation puts functions in place of others, and both sides have some of either. Not where a line or call moved:
+    /// both sides have all functions that it runs, and only one allocates so by each.
     fn exchanges(&self, new: &Self, op: &DiffOp) -> bool {
         let [old_part, new_part] = [(self, op.old_range()), (new, op.new_range())].map(|(of, range)| {
             let is_of_one_side = of.is_call_of_one_side[range.clone()].last() == Some(&true);
-            (of.functions[range].iter().any(KnownFunction::is_of_both), is_of_one_side)
+            let is_moved = is_of_one_side && of.functions[..range.end].iter().all(KnownFunction::is_of_both);
+            (of.functions[range].iter().any(KnownFunction::is_of_both), is_moved)
         });
-        old_part.0 && new_part.0 && !(old_part.1 && new_part.1)
+        let is_moved = self.operator == new.operator && old_part.1 && new_part.1;
+        old_part.0 && new_part.0 && !is_moved
     }
 }
 

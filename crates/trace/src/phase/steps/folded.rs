@@ -39,19 +39,24 @@ impl Steps {
             rounds = self.rounds(course, &known);
         }
         let mut period = period(&rounds);
+        let joined = joined.unwrap_or(1);
         let mut is_certain = true;
         if period > 1 && have_passes(&rounds) {
             let used = UsedStacks::new(&rounds, course, &known);
             period = used.period(period);
-            is_certain = joined.is_some() || used.show_models(period);
+            is_certain = used.show_models(period);
         }
         self.steps = self.steps.into_iter().step_by(period).collect();
-        let calls = joined.unwrap_or(1) * period;
+        let calls = joined * period;
         if let FoundBy::Named(name) = &mut self.how
             && calls > 1
         {
             name.push_str(&format!(", {calls} to a step"));
-            name.push_str(if is_certain { "" } else { "; if each call is a step, use --step Optimizer.step" });
+            match joined {
+                _ if is_certain => {}
+                1 => name.push_str("; if each call is a step, use --step Optimizer.step"),
+                several => name.push_str(&format!("; perhaps {several} to a step")),
+            }
         }
         self
     }

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::folded::{CallRound, judged};
 use super::rounds::Rounds;
 use super::{Allocated, AllocationCourse, nearly_all};
-use crate::replay::Position;
+use crate::trace::Position;
 
 /// The forward and the backward pass of a round: what is before them, such as validation and the batch, is no part of either.
 #[derive(Debug, Clone, Copy)]
