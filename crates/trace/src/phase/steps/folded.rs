@@ -44,7 +44,7 @@ impl Steps {
         if period > 1 && have_passes(&rounds) {
             let used = UsedStacks::new(&rounds, course, &known);
             period = used.period(period);
-            is_certain = used.show_models(period);
+            is_certain = period == 1 || used.show_models(period);
         }
         self.steps = self.steps.into_iter().step_by(period).collect();
         let calls = joined * period;
