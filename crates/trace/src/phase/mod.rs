@@ -12,6 +12,7 @@ pub use passes::passes;
 use serde::{Deserialize, Serialize};
 
 use std::collections::HashMap;
+use std::iter::Peekable;
 use std::sync::Arc;
 
 use ptmem_base::text::cut;
@@ -191,12 +192,13 @@ fn annotated(
     marks.sort_by_key(|mark| mark.time_us);
     let mut open: HashMap<StringId, Vec<usize>> = HashMap::new();
     let mut found: Vec<Phase> = Vec::new();
-    let times: Vec<i64> = running(times).collect();
+    let mut times = running(times).peekable();
+    let mut count = 0;
     let mut number = 0;
     for marks in marks.chunk_by(|a, b| a.time_us == b.time_us) {
         // An event of the same microsecond as a mark is inside.
-        let from = Position::of_count(times.partition_point(|&time| time < marks[0].time_us));
-        let to = Position::of_count(times.partition_point(|&time| time <= marks[0].time_us));
+        let from = behind(&mut times, &mut count, |time| time < marks[0].time_us);
+        let to = behind(&mut times, &mut count, |time| time <= marks[0].time_us);
         for mark in marks {
             number += 1;
             let phase = Phase {
@@ -221,6 +223,18 @@ fn annotated(
         }
     }
     found
+}
+
+/// The place behind the next events whose times are early enough, after `count` of them.
+fn behind(
+    times: &mut Peekable<impl Iterator<Item = i64>>,
+    count: &mut usize,
+    is_early: impl Fn(i64) -> bool,
+) -> Position {
+    while times.next_if(|time| is_early(*time)).is_some() {
+        *count += 1;
+    }
+    Position::of_count(*count)
 }
 
 /// The times of events, which go on where one is missing. A clock that goes back does not bring events back.
