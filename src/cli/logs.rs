@@ -40,16 +40,14 @@ fn reported<'t>(ahead: &'t str, report: &'t str) -> Option<(&'t str, Option<&'t 
 /// otherwise its own report.
 fn of_process<'t>(ahead: &'t str, report: &'t str) -> Option<(&'t str, Option<&'t str>)> {
     let (_, first) = report.rsplit_once(ROOT_CAUSE)?;
-    if let Some((_, traceback)) = first.split_once("traceback : ") {
-        let mut lines = traceback.lines();
-        let begin = lines.next()?;
-        if begin.starts_with("Signal ") {
-            return Some((begin, None));
-        }
-        if begin == TRACEBACK.trim_end() {
-            // Indented as the facts are, and what Python indents by more.
-            return Some((lines.find(|line| !line.starts_with("   "))?.trim(), None));
-        }
+    if let Some((_, own)) = first.rsplit_once(TRACEBACK) {
+        // Indented as the facts are, and what Python indents by more.
+        return Some((own.lines().find(|line| !line.starts_with("   "))?.trim(), None));
+    }
+    if let Some((_, signal)) =
+        first.split_once("traceback : ").filter(|(_, traceback)| traceback.starts_with("Signal "))
+    {
+        return Some((signal.lines().next()?, None));
     }
     let mut facts = first.lines().filter_map(|line| line.split_once(": "));
     let rank = facts.find(|(name, _)| name.trim() == "rank").and_then(|(_, rank)| rank.split(' ').next());

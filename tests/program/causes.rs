@@ -16,8 +16,6 @@ use super::git::{BEFORE, Checkout, MIB};
 const EDITED: &[&str] = &["/ci/m.py:forward:4", "/ci/train.py:step:7"];
 /// A line below it in that function, which the change leaves alone.
 const BELOW: &[&str] = &["/ci/m.py:forward:11", "/ci/train.py:step:7"];
-/// The edited line, called by another function.
-const CALLED: &[&str] = &["/ci/m.py:forward:4", "/ci/train.py:evaluate:20"];
 const LOSS: &[&str] = &["/ci/train.py:loss:30", "/ci/train.py:step:9"];
 const MODULE: &[&str] = &[
     "/ci/m.py:forward:4",
@@ -27,13 +25,12 @@ const MODULE: &[&str] = &[
 const BACKWARD: &[&str] = &["??:torch::autograd::generated::AddmmBackward0::apply:0"];
 
 /// What a program does: `+` allocates, `-` frees, and a name in brackets begins and ends a phase. `x`, `m`, `y` and `z` come from
-/// the edited line, the same within a module, the loss and the backward pass, `k` from a line below, `c` from another call; `X` is half as large as `x`, `W` four times.
+/// the edited line, the same within a module, the loss and the backward pass, `k` from a line below; `X` is half as large as `x`, `W` four times.
 fn program(story: &str) -> Vec<u8> {
     let mut program = Program::default();
     for word in story.split(' ') {
         let (action, name) = word.split_at(1);
         let frames = match &name[..1] {
-            "c" => CALLED,
             "k" => BELOW,
             "m" => MODULE,
             "y" => LOSS,
@@ -89,7 +86,6 @@ fn growth_has_a_kind() {
         (format!("+x1 -x1 {ys}"), format!("+x1 {ys} -x1"), "freed before, now kept longer"),
         (format!("+x1 -x1 {ys}"), format!("+x1 {ys}"), "freed before, now kept until the end of the recording"),
         (ys.to_owned(), format!("+x1 {ys}"), "new"),
-        (format!("+x1 {ys}"), format!("+x1 +c1 {ys}"), "from new callers"),
         (format!("{ys} -y1 -y2 -y3 +x1"), format!("+x1 {ys}"), "the same before, at another moment"),
     ] {
         let cause = cause(&edited(&before, &after), "peak=0");
@@ -140,6 +136,9 @@ fn blocks_that_a_graph_keeps_lead_to_what_switched_gradients_off() {
     let below = &*replaced.replace("h = relu(h)", "h = relu(h).detach()").replace("layer(x).detach()", "layer(x)");
     assert_reads!(kept_block(Sides { before, after: below }, 5) => str!["All of the growth at the peak passes through m.py:5, where this change removes `with torch.no_grad():`. Largest: forward (m.py:5) (freed before, now kept until the end of the recording; inferred: a graph is now recorded here). The change has other edits that can matter: m.py:6 (now `h = relu(h).detach()`)."]);
     assert_reads!(kept_block(Sides { before, after: below }, 6) => str!["All of the growth at the peak passes through m.py:6, where this change removes `with torch.no_grad():`. Largest: forward (m.py:6) (freed before, now kept until the end of the recording; inferred: a graph is now recorded here). The change has other edits that can matter: m.py:6 (now `h = relu(h).detach()`)."]);
+    // The line may keep them itself.
+    let kept = &*dedented.replace("layer(x).detach()", "layer(x)").replace("h = relu(h)", "self.seen.append(relu(h))");
+    assert_reads!(kept_block(Sides { before, after: kept }, 5) => str!["All of the growth at the peak passes through m.py:5, where this change writes `self.seen.append(relu(h))`. Largest: forward (m.py:5) (freed before, now kept until the end of the recording). The change has other edits that can matter: m.py:4 (removed `with torch.no_grad():`)."]);
     // Gradients may still be off.
     let around = &*replaced.replace("def forward", "@torch.no_grad()\ndef forward");
     assert_reads!(kept_block(Sides { before, after: around }, 6) => str!["All of the growth at the peak passes through m.py:6, where this change writes `h = layer(x).detach()`. Largest: forward (m.py:6) (freed before, now kept until the end of the recording). The change has other edits that can matter: m.py:3 (added `@torch.no_grad()`)."]);
@@ -461,8 +460,13 @@ fn the_statement_is_quoted_that_the_stacks_pass_through() {
         program.mark("END", "e");
         fs::write(checkout.path().join(name), program.snapshot()).unwrap();
     }
-    let report = text(&checkout.ptmem(&["--git", "main", "--config", "none", "--max-growth", "phase=0"]).stdout);
+    let limited =
+        |limits: &[&str]| text(&checkout.ptmem(&[&["--git", "main", "--config", "none"], limits].concat()).stdout);
+    let report = limited(&["--max-growth", "phase=0"]);
     assert!(report.contains("through = \"n = h.mean()\""), "{report}");
+    // Checks whose growth passes through other statements are no group.
+    let report = limited(&["--max-growth", "0", "--max-growth", "phase=0"]);
+    assert!(report.contains("passes through m.py:4") && !report.contains("put down to"), "{report}");
 
     let (_, cause) = three_statements(&[(&["/ci/m.py:forward:4"], 3), (fifth, 5)]);
     let lead = cause["lead"].as_str().unwrap();

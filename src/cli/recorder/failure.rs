@@ -236,7 +236,8 @@ mod tests {
             (
                 format!(
                     "{second}{traceback}{torchrun}  rank: 1 (local_rank: 1)\n  traceback : Traceback (most recent call last):\n    \
-                     File \"t.py\", line 5, in main\n      f()\n  KeyError: 'x'\n  \n====\n"
+                     File \"t.py\", line 5, in main\n      f()\n  OSError: y\n  \n  During it\n  \n  Traceback (most recent call last):\n    \
+                     File \"t.py\", line 7, in main\n      g()\n  KeyError: 'x'\n  \n====\n"
                 ),
                 ": KeyError: 'x'",
             ),

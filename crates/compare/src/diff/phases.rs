@@ -79,6 +79,11 @@ pub struct PhaseRow {
 }
 
 impl PhaseRow {
+    /// Whether a side allocates in it: otherwise the peaks only show what other code holds.
+    pub fn allocate(&self) -> bool {
+        self.allocates.before || self.allocates.after
+    }
+
     /// Bytes gained at its peak; `None` where a side is missing.
     pub fn delta(&self) -> Option<i128> {
         self.peak.gained()

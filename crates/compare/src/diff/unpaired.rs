@@ -65,7 +65,8 @@ impl SideFunctions {
 
     /// The calls of a stack of the other side: one for each of its functions, innermost first.
     pub(super) fn calls_of(&self, code: &SnapshotCode<'_>, stack: StackId, functions: &[Token]) -> Vec<u64> {
-        let mut hasher = call_hasher(code, stack);
+        let mut hasher = FxHasher::default();
+        (code.allocating_operator(stack), code.is_backward(stack)).hash(&mut hasher);
         let calls = functions.iter().map(|function| {
             if self.knows(function) {
                 function.hash(&mut hasher);
@@ -74,13 +75,6 @@ impl SideFunctions {
         });
         calls.collect()
     }
-}
-
-/// Hashes what allocates in a stack.
-pub(super) fn call_hasher(code: &SnapshotCode<'_>, stack: StackId) -> FxHasher {
-    let mut hasher = FxHasher::default();
-    (code.allocating_operator(stack), code.is_backward(stack)).hash(&mut hasher);
-    hasher
 }
 
 /// Stacks that both sides have in one size, count and pass.

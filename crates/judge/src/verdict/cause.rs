@@ -26,7 +26,7 @@ pub(super) fn complete(mut judgement: Judgement, diff: &Diff) -> Judgement {
         judgement.checks.iter_mut().filter(|check| check.outcome == Outcome::Exceeded && check.figures.delta > Some(0))
     {
         let Some(device) = diff.devices.iter().find(|device| device.id() == check.device) else { continue };
-        let edit = edit(check, device).and_then(|index| Some((index, device.edit(index)?)));
+        let edit = edit(check, device).zip(named_edit(check, device));
         check.edit = edit.map(|(index, edit)| CheckedEdit {
             index,
             place: if edit.package().is_some() { edit.words() } else { edit.place() },
@@ -211,6 +211,14 @@ fn edit(check: &Check, device: &DeviceDiff) -> Option<usize> {
     device.cause(figure(check, device)?)?.leading().map(|lead| lead.edit)
 }
 
+/// The same, with the statement that most of the growth of the check passes through.
+fn named_edit<'d>(check: &Check, device: &'d DeviceDiff) -> Option<&'d Edit> {
+    if check.is_of_stacks() {
+        return device.edit(edit(check, device)?);
+    }
+    device.cause(figure(check, device)?)?.leading_edit()
+}
+
 impl Check {
     /// The figure at whose moment the rows of a device explain what it is about; `None` where the rows of no moment do.
     pub fn explained_by(&self, diff: &Diff, device: &DeviceDiff) -> Option<Figure> {
@@ -224,10 +232,6 @@ impl Check {
         if self.limits_improvement() {
             return None;
         }
-        if self.is_of_stacks() {
-            return device.edit(edit(self, device)?);
-        }
-        let own = figure(self, device).and_then(|figure| device.cause(figure)?.leading_edit());
-        own.or_else(|| cause(self, device)?.leading_edit())
+        named_edit(self, device).or_else(|| cause(self, device)?.leading_edit())
     }
 }

@@ -27,20 +27,14 @@ impl<'a> Gated<'a> {
     }
 
     /// Whether the limit applies to a phase: with a pattern, to phases whose name matches; without one, to the
-    /// outermost phases that the program names, except those with limits of their own, and those in which the after allocates
-    /// nothing, such as `Optimizer.zero_grad`: their peaks grow with what other code holds. Inner phases, such as PyTorch's own
+    /// outermost phases that the program names, except those with limits of their own, and those in which neither side allocates,
+    /// such as `Optimizer.zero_grad`: their peaks grow with what other code holds. Inner phases, such as PyTorch's own
     /// optimizer steps, may grow below the peaks of outermost ones.
     pub(super) fn is_about(&self, row: &PhaseRow) -> bool {
         match &self.growth.target.pattern {
             Some(pattern) => pattern.matches(&row.name),
-            None => row.is_outermost && self.counts(row) && !self.has_own_limit(row),
+            None => row.is_outermost && row.allocate() && !self.has_own_limit(row),
         }
-    }
-
-    /// Whether a phase allocates, so that its peak shows more than what other code holds. One that does so in the before alone
-    /// got better, which only a limit on shrinkage judges.
-    fn counts(&self, row: &PhaseRow) -> bool {
-        row.allocates.after || self.growth.limit.is_two_sided() && row.allocates.before
     }
 
     /// Whether a limit of the same kind names a phase.
@@ -93,10 +87,11 @@ impl<'a> Gated<'a> {
         }
     }
 
-    /// The outermost phases on both sides that have limits of their own or allocate nothing, where the limit is about all others.
+    /// The outermost phases on both sides that have limits of their own, where the limit is about all others.
     fn phases_of_others(&self) -> impl Iterator<Item = &'a PhaseRow> {
         let is_for_all = self.growth.target.pattern.is_none();
-        let rows = self.device.phases.iter().filter(move |row| is_for_all && row.is_outermost && !self.is_about(row));
+        let rows =
+            self.device.phases.iter().filter(move |row| is_for_all && row.is_outermost && self.has_own_limit(row));
         rows.filter(|row| row.peak.both().is_some())
     }
 
@@ -114,7 +109,7 @@ impl<'a> Gated<'a> {
     fn growth_inside(&self) -> Option<String> {
         let inner = self.device.phases.iter().filter(|row| !row.is_outermost && !self.has_own_limit(row));
         let inner = inner.filter(|row| self.growth.target.pattern.is_none() && row.delta() > Some(0));
-        let inner = inner.filter(|row| row.allocates.after && !self.has_other_border(row));
+        let inner = inner.filter(|row| row.allocate() && !self.has_other_border(row));
         let grown = inner.filter(|row| self.excess(row) > Some(0));
         // From the back: of equal ones `max_by_key` takes the last.
         let most = grown.rev().max_by_key(|row| row.delta())?;
@@ -199,6 +194,9 @@ fn lacking(figure: Change) -> Side {
 /// Why there may be no evaluation.
 const NO_EVALUATION: &str = "; evaluation is told by lines that call modules from which no backward pass follows, other than those \
                              of training";
+
+/// Why phases of both sides may not be compared.
+const NONE_ALLOCATES: &str = "no phase that both name holds more than at its beginning";
 
 /// Why there may be phases, but none to compare.
 const SKIPPED: &str = "all occurrences are among the first, which skip-first leaves out";
@@ -303,12 +301,14 @@ impl Judge {
         }
         let is_empty = !rows.clone().any(|row| pattern.is_some() || row.is_outermost);
         let is_skipped = growth.target.has_phases(diff);
+        let is_on_both = rows.clone().any(|row| row.is_outermost && row.peak.both().is_some());
+        let none_compared = if is_on_both { NONE_ALLOCATES } else { "no phase is on both sides" };
         let reason = match pattern {
             None if thresholds.growth.iter().any(|other| growth.leaves_to(other)) => {
                 let why = match is_empty {
                     true if is_skipped => SKIPPED,
                     true => "neither side has any phases that the program names",
-                    false => "no phase is on both sides",
+                    false => none_compared,
                 };
                 let message = format!("the limit {}={} checks nothing: {why}", growth.target.name(), growth.limit);
                 return self.diagnostics.push(Diagnostic::new(Code::LimitNotChecked, None, message));
@@ -322,7 +322,7 @@ impl Judge {
                 "neither side has any phases that the program names: no annotations (record_function), no metadata, no compile contexts"
                     .to_owned()
             }
-            None => "no phase is on both sides".to_owned(),
+            None => none_compared.to_owned(),
             Some(pattern) => {
                 let near = near_phases(pattern, rows.map(|row| &*row.name));
                 format!("the pattern matches no phase on either side{near}")

@@ -242,8 +242,9 @@ impl GrowthParts<'_, '_> {
             let line = marks.after.line(stack);
             // A package does not keep blocks that it also allocated before.
             let own = line.filter(|way| way.how == EditEvidence::Line || !is_kept);
-            // The graph keeps blocks, whatever is written at their lines.
-            let graph = marks.after.graph(stack).filter(|_| is_kept);
+            // The graph keeps blocks, unless what is written at their lines may.
+            let may_keep = own.is_some_and(|way| edits[way.edit].may_keep());
+            let graph = marks.after.graph(stack).filter(|_| is_kept && !may_keep);
             graph
                 .or(own)
                 .or(kept.map(|edit| WayToEdit::new(edit, EditEvidence::Kept)))

@@ -168,8 +168,8 @@ fn most_beyond(device: &DeviceDiff, phases: &[(i128, usize)], figure: fn(&PhaseR
     let mut lowest: FxHashMap<_, u64> = FxHashMap::default();
     grown.retain(|&(_, before, at)| {
         // A limit on all phases is not about those that allocate nothing.
-        let PhaseRow { source, name, allocates, .. } = &device.phases[at];
-        let lowest = lowest.entry((source, name, allocates.after)).or_insert(u64::MAX);
+        let row = &device.phases[at];
+        let lowest = lowest.entry((row.source, &row.name, row.allocate())).or_insert(u64::MAX);
         let is_lower = before < *lowest;
         *lowest = before.min(*lowest);
         is_lower

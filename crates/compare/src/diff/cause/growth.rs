@@ -1,21 +1,16 @@
 //! How rows grew, from the traces of both sides.
 
-use std::hash::{Hash, Hasher};
-
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::phase::PhaseSource;
 use ptmem_trace::profile::{DeviceProfile, Held, Profile};
-use ptmem_trace::stack::SnapshotCode;
 use ptmem_trace::trace::{Life, Position};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::figure::Holding;
 use super::share::{Figure, RowGrowth};
-use crate::diff::converted::calling_functions;
 use crate::diff::differences::devices;
-use crate::diff::unpaired::call_hasher;
 use crate::diff::{ChangeKind, DeviceDiff, Row};
 
 /// Blocks of both sides by the rows of a device.
@@ -24,9 +19,6 @@ pub(super) struct Lives<'d> {
     /// Whether the places that are compared do.
     corresponds: bool,
     of: Sides<Vec<Vec<Life>>>,
-    after: SnapshotCode<'d>,
-    /// The innermost calls of the before.
-    called: FxHashSet<u64>,
     /// The sizes of those of the before.
     sizes: Vec<FxHashSet<u64>>,
     /// The stacks of the after that allocate neither more nor larger blocks than the before: what they hold more is kept for longer.
@@ -61,10 +53,7 @@ impl<'d> Lives<'d> {
         let size = |life: &Life| devices.before.trace.classes[life.class as usize].bytes;
         let sizes = of.before.iter().map(|lives| lives.iter().map(size).collect()).collect();
         let kept = kept_stacks(device, devices, &of);
-        let [before, after] = [profiles.before.code(), profiles.after.code()];
-        let stacks = device.rows.iter().flat_map(|row| &row.members).filter_map(|pair| Some(pair.before?.stack));
-        let called = stacks.filter_map(|stack| innermost_call(stack, &before)).collect();
-        Some(Self { devices, corresponds, of, after, called, sizes, kept, born })
+        Some(Self { devices, corresponds, of, sizes, kept, born })
     }
 
     /// How a row grew at corresponding places.
@@ -76,9 +65,7 @@ impl<'d> Lives<'d> {
             return RowGrowth::MovedPeak;
         }
         if of.before.is_empty() {
-            let call = row.stack.after.and_then(|stack| innermost_call(stack, &self.after));
-            let is_known = call.is_some_and(|call| self.called.contains(&call));
-            return if is_known { RowGrowth::NewCallers } else { RowGrowth::New };
+            return RowGrowth::New;
         }
         if holding.is_resized {
             return RowGrowth::Larger;
@@ -143,13 +130,6 @@ impl<'d> Lives<'d> {
         let of_partners: Vec<&Life> = freed.iter().copied().filter(|life| is_partner(life)).collect();
         if of_partners.is_empty() { freed } else { of_partners }
     }
-}
-
-/// The operator and the innermost function of the user or of a library that a stack allocates by, as a digest.
-fn innermost_call(stack: StackId, code: &SnapshotCode<'_>) -> Option<u64> {
-    let mut hasher = call_hasher(code, stack);
-    calling_functions(stack, code).first()?.hash(&mut hasher);
-    Some(hasher.finish())
 }
 
 /// The stacks of the after that allocate no more blocks and no more bytes than those that they are compared with.

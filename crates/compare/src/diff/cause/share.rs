@@ -35,8 +35,6 @@ pub enum RowGrowth {
     Kept(Sides<Option<String>>),
     /// No counterpart before.
     New,
-    /// None, but the same function allocated so when others called it.
-    NewCallers,
     /// The program did the same, and the peak is elsewhere now.
     MovedPeak,
 }
@@ -47,7 +45,6 @@ impl fmt::Display for RowGrowth {
             Self::More => f.write_str("more allocations"),
             Self::Larger => f.write_str("larger allocations"),
             Self::New => f.write_str("new"),
-            Self::NewCallers => f.write_str("from new callers"),
             Self::MovedPeak => f.write_str("the same before, at another moment"),
             Self::Kept(passes) => {
                 let inside = passes.before.as_ref().map(|pass| format!(" inside {pass}")).unwrap_or_default();

@@ -106,7 +106,8 @@ impl TrainedPasses {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct UsedStack {
     stack: Option<StackId>,
-    /// Requested bytes in the backward pass, where another model runs the same code for gradients of other sizes.
+    /// In the backward pass: requested bytes of what the optimizer finds, as another model may run the same code for gradients of
+    /// other sizes; 0 for the rest, whose sizes are those of the batch.
     backward: Option<u64>,
 }
 
@@ -133,7 +134,10 @@ impl UsedStacks {
             });
             let used = used.map(|one| UsedStack {
                 stack: one.stack,
-                backward: Some(one.requested).filter(|_| known.is_backward(one.stack)),
+                backward: known.is_backward(one.stack).then(|| {
+                    let is_gradient = one.freed.count() > round.events.end;
+                    if is_gradient { one.requested } else { 0 }
+                }),
             });
             used.collect()
         });
