@@ -680,6 +680,17 @@ fn a_line_may_move_between_functions_that_stay() {
         });
         assert_reads!(rows_of(before, after) => str![]);
     }
+    // Another caller of a function that allocated so before.
+    let [before, after] = [&[encode][..], &[act, decode]].map(|own| {
+        let mut blocks = beside_others(1, []);
+        blocks.iter_mut().for_each(|other| other.frames[0] = ADD);
+        blocks.extend([of_layer(&[act, ("other", MODEL, 70)], 2), of_layer(own, 128)]);
+        blocks
+    });
+    assert_reads!(rows_of(before, after) => str![[r#"
+act (tower/modeling.py:3) aten::gelu from decode (tower/modeling.py:10) (1) 0 -> 128
+encode (tower/modeling.py:10) aten::gelu (2) 129 -> 1
+"#]]);
     // The function that it left still has such a call.
     let [before, after] =
         [encode, decode].map(|own| beside_others(1, [of_layer(&[act, encode], 2), of_layer(&[act, own], 128)]));

@@ -62,6 +62,12 @@ fn a_phase_is_judged_if_a_side_allocates() {
 }
 
 #[test]
+fn the_check_of_other_phases_names_what_other_code_holds() {
+    let [before, after] = [rounds(10, 0, [0, 4]), rounds(15, 0, [0, 0])];
+    assert_reads!(judged(before, after, "phase=2MiB") => str!["PASS no other outermost named phase grew by more than 2.00 MiB (next grew 5.00 MiB, which other code holds), but reserved grew 6.00 MiB (+13.6 %)"]);
+}
+
+#[test]
 fn of_the_highest_occurrences_one_that_allocates_is_enough() {
     assert_reads!(judged_by_highest([0; 2]) => str!["INCONCLUSIVE phase: no phase that both name holds more than at its beginning"]);
     assert_reads!(judged_by_highest([0, 1]) => str!["FAIL phase next #0 -> #1 grew 11.00 MiB (+55.0 %), allowed 5 % (largest growth there: f (a.py:7) +11.00 MiB)"]);

@@ -72,7 +72,7 @@ impl<'c> Likeness<'c> {
     /// both sides have all functions that it runs, and only one allocates so by each.
     fn exchanges(&self, new: &Self, op: &DiffOp) -> bool {
         let [old_part, new_part] = [(self, op.old_range()), (new, op.new_range())].map(|(of, range)| {
-            let is_of_one_side = of.is_call_of_one_side[range.clone()].last() == Some(&true);
+            let is_of_one_side = of.is_call_of_one_side[range.clone()].first() == Some(&true);
             let is_moved = is_of_one_side && of.functions[..range.end].iter().all(KnownFunction::is_of_both);
             (of.functions[range].iter().any(KnownFunction::is_of_both), is_moved)
         });

@@ -95,14 +95,30 @@ impl<'a> Gated<'a> {
         rows.filter(|row| row.peak.both().is_some())
     }
 
-    /// The check that passes where no phase exceeds the limit. It says whether one does that has a limit or a check of its own.
+    /// The check that passes where no phase exceeds the limit. It says whether one does that has a limit or a check of its own, or
+    /// that only shows what other code holds.
     fn phases_pass(&self, reason: Option<String>, has_checks: bool) -> Check {
-        let mut check = Check { outcome: Outcome::Pass, reason, ..self.check() };
-        if has_checks || self.phases_of_others().any(|row| self.excess(row) > Some(0)) {
+        let of_other_code = self.growth_of_other_code();
+        let has_others =
+            has_checks || of_other_code.is_some() || self.phases_of_others().any(|row| self.excess(row) > Some(0));
+        let mut check = Check { outcome: Outcome::Pass, reason: reason.or(of_other_code), ..self.check() };
+        if has_others {
             let reason = check.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
             check.figures.words = Some(check.none("other ") + &reason);
         }
         check
+    }
+
+    /// The phase beyond the limit that grew most, in words, of those that the limit is not about as no side allocates in them.
+    fn growth_of_other_code(&self) -> Option<String> {
+        let rows =
+            self.device.phases.iter().filter(|row| row.is_outermost && !row.allocate() && !self.has_own_limit(row));
+        let rows = rows.filter(|row| self.growth.target.pattern.is_none() && row.delta() > Some(0));
+        let grown = rows.filter(|row| self.excess(row) > Some(0));
+        // From the back: of equal ones `max_by_key` takes the last.
+        let most = grown.rev().max_by_key(|row| row.delta())?;
+        let bytes = Size(u64::try_from(most.delta()?).unwrap_or(u64::MAX));
+        Some(format!("{} grew {bytes}, which other code holds", shorten(&most.name, LONGEST_NAME)))
     }
 
     /// The inner phase beyond the limit that grew most, in words, where the limit is only about outermost ones.
