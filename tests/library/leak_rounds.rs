@@ -15,6 +15,11 @@ fn evaluate(program: &mut Program, function: &str, lasting: &str) {
     program.alloc(lasting, &format!("{function}:40"), 1024);
 }
 
+fn validate(program: &mut Program) {
+    evaluate(program, "validate", "score");
+    program.free("score");
+}
+
 fn replace(program: &mut Program, name: &str, place: &str) {
     let is_held = program.held.iter().any(|held| held.0 == name);
     program.alloc("new", place, 512 * 8);
@@ -122,8 +127,7 @@ fn steps_of_different_length_may_have_validation() {
         train(&mut program, "a", 2 + step * 7 % 5, None);
         program.alloc("leak", "main:60", 2048);
         if step % 2 == 1 {
-            evaluate(&mut program, "validate", "score");
-            program.free("score");
+            validate(&mut program);
         }
     }
     assert_eq!(found(&program), "24 by Optimizer.step#*: 2048 in 22 of 22");
@@ -188,8 +192,7 @@ fn models_of_different_widths_are_told_by_their_gradients() {
             zero_grad(&mut program, model);
         }
         program.alloc("leak", "main:60", 2048);
-        evaluate(&mut program, "validate", "score");
-        program.free("score");
+        validate(&mut program);
     }
     assert_eq!(found(&program), TWO_TO_A_STEP);
 }
@@ -204,8 +207,7 @@ fn a_leak_in_the_backward_pass_is_no_other_model() {
         // Of its last layer.
         program.held.last_mut().unwrap().0 = "kept".to_owned();
         if step % 2 == 1 {
-            evaluate(&mut program, "validate", "score");
-            program.free("score");
+            validate(&mut program);
         }
     }
     assert_eq!(found(&program), "24 by Optimizer.step#*: 15360 in 21 of 21");
@@ -220,8 +222,7 @@ fn a_smaller_batch_is_no_other_model() {
         train_on(&mut program, "a", 3, None, if step % 2 == 1 { 512 * 20 } else { 512 * 40 });
         program.alloc("leak", "main:60", 2048);
         if step % 2 == 1 {
-            evaluate(&mut program, "validate", "score");
-            program.free("score");
+            validate(&mut program);
         }
     }
     assert_eq!(found(&program), "24 by Optimizer.step#*: 2048 in 22 of 22");

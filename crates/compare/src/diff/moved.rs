@@ -215,7 +215,7 @@ impl<'t> Rows<'t> {
     }
 
     /// The stacks of a row on both sides, by the pass and the operator that allocated.
-    fn stacks_of_row(&self, row: usize) -> impl Iterator<Item = OperatorStacks> + use<> {
+    fn stacks_of_row(&self, row: usize) -> Vec<OperatorStacks> {
         let mut alike = BTreeMap::<_, OperatorStacks>::new();
         for (side, members) in self.all[row].members.each() {
             let code = self.codes.of(side);
@@ -229,7 +229,7 @@ impl<'t> Rows<'t> {
                 }
             }
         }
-        alike.into_values().collect::<Vec<_>>().into_iter()
+        alike.into_values().collect()
     }
 
     /// Pairs stacks of equal sizes, counts and passes where both rows change less for it: those of one operator first, and those

@@ -26,8 +26,7 @@ pub(super) fn complete(mut judgement: Judgement, diff: &Diff) -> Judgement {
         judgement.checks.iter_mut().filter(|check| check.outcome == Outcome::Exceeded && check.figures.delta > Some(0))
     {
         let Some(device) = diff.devices.iter().find(|device| device.id() == check.device) else { continue };
-        let edit = edit(check, device).zip(named_edit(check, device));
-        check.edit = edit.map(|(index, edit)| CheckedEdit {
+        check.edit = edit(check, device).map(|(index, edit)| CheckedEdit {
             index,
             place: if edit.package().is_some() { edit.words() } else { edit.place() },
             is_lead: lead == Some((device.id(), index)),
@@ -203,20 +202,14 @@ fn cause<'d>(check: &Check, device: &'d DeviceDiff) -> Option<&'d Cause> {
     own.or_else(|| device.cause(followed(check, device)?))
 }
 
-/// The edit that the growth of a check leads to.
-fn edit(check: &Check, device: &DeviceDiff) -> Option<usize> {
+/// The edit that the growth of a check leads to, with its index. Its statement is the one that most of this growth passes through.
+fn edit<'d>(check: &Check, device: &'d DeviceDiff) -> Option<(usize, &'d Edit)> {
     if check.is_of_stacks() {
-        return device.rows.iter().find(|row| Some(&*row.key) == check.key())?.edit;
+        let index = device.rows.iter().find(|row| Some(&*row.key) == check.key())?.edit?;
+        return Some((index, device.edit(index)?));
     }
-    device.cause(figure(check, device)?)?.leading().map(|lead| lead.edit)
-}
-
-/// The same, with the statement that most of the growth of the check passes through.
-fn named_edit<'d>(check: &Check, device: &'d DeviceDiff) -> Option<&'d Edit> {
-    if check.is_of_stacks() {
-        return device.edit(edit(check, device)?);
-    }
-    device.cause(figure(check, device)?)?.leading_edit()
+    let cause = device.cause(figure(check, device)?)?;
+    Some((cause.leading()?.edit, cause.leading_edit()?))
 }
 
 impl Check {
@@ -232,6 +225,7 @@ impl Check {
         if self.limits_improvement() {
             return None;
         }
-        named_edit(self, device).or_else(|| cause(self, device)?.leading_edit())
+        let own = edit(self, device).map(|(_, edit)| edit);
+        own.or_else(|| cause(self, device)?.leading_edit())
     }
 }

@@ -109,27 +109,25 @@ impl<'a> Gated<'a> {
         check
     }
 
-    /// The phase beyond the limit that grew most, in words, of those that the limit is not about as no side allocates in them.
-    fn growth_of_other_code(&self) -> Option<String> {
-        let rows =
-            self.device.phases.iter().filter(|row| row.is_outermost && !row.allocate() && !self.has_own_limit(row));
-        let rows = rows.filter(|row| self.growth.target.pattern.is_none() && row.delta() > Some(0));
-        let grown = rows.filter(|row| self.excess(row) > Some(0));
+    /// The phase beyond a limit on all outermost ones that grew most, among some without a limit of their own, and by how much.
+    fn most_grown(&self, is_one: impl Fn(&PhaseRow) -> bool) -> Option<(&'a PhaseRow, Size)> {
+        let rows = self.device.phases.iter().filter(|row| is_one(row) && !self.has_own_limit(row));
+        let grown = rows.filter(|row| row.delta() > Some(0) && self.excess(row) > Some(0));
         // From the back: of equal ones `max_by_key` takes the last.
-        let most = grown.rev().max_by_key(|row| row.delta())?;
-        let bytes = Size(u64::try_from(most.delta()?).unwrap_or(u64::MAX));
+        let most = grown.filter(|_| self.growth.target.pattern.is_none()).rev().max_by_key(|row| row.delta())?;
+        Some((most, Size(u64::try_from(most.delta()?).unwrap_or(u64::MAX))))
+    }
+
+    /// The phase that grew most, in words, of those that the limit is not about as no side allocates in them.
+    fn growth_of_other_code(&self) -> Option<String> {
+        let (most, bytes) = self.most_grown(|row| row.is_outermost && !row.allocate())?;
         Some(format!("{} grew {bytes}, which other code holds", shorten(&most.name, LONGEST_NAME)))
     }
 
-    /// The inner phase beyond the limit that grew most, in words, where the limit is only about outermost ones.
+    /// The inner phase that grew most, in words, where the limit is only about outermost ones.
     fn growth_inside(&self) -> Option<String> {
-        let inner = self.device.phases.iter().filter(|row| !row.is_outermost && !self.has_own_limit(row));
-        let inner = inner.filter(|row| self.growth.target.pattern.is_none() && row.delta() > Some(0));
-        let inner = inner.filter(|row| row.allocate() && !self.has_other_border(row));
-        let grown = inner.filter(|row| self.excess(row) > Some(0));
-        // From the back: of equal ones `max_by_key` takes the last.
-        let most = grown.rev().max_by_key(|row| row.delta())?;
-        let bytes = Size(u64::try_from(most.delta()?).unwrap_or(u64::MAX));
+        let (most, bytes) =
+            self.most_grown(|row| !row.is_outermost && row.allocate() && !self.has_other_border(row))?;
         let name = shorten(&most.name, LONGEST_NAME);
         let grown = match most.source {
             PhaseSource::Pass => format!("the pass {name}, found by call stacks,"),

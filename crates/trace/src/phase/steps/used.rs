@@ -111,6 +111,14 @@ struct UsedStack {
     backward: Option<u64>,
 }
 
+impl UsedStack {
+    fn of(one: &Allocated, round: &CallRound, known: &Rounds<'_, '_>) -> Self {
+        let is_gradient = one.freed.count() > round.events.end;
+        let bytes = if is_gradient { one.requested } else { 0 };
+        Self { stack: one.stack, backward: known.is_backward(one.stack).then_some(bytes) }
+    }
+}
+
 /// The stacks whose blocks the passes of rounds may use.
 pub(super) struct UsedStacks {
     rounds: Vec<FxHashSet<UsedStack>>,
@@ -118,8 +126,8 @@ pub(super) struct UsedStacks {
 }
 
 impl UsedStacks {
-    /// Those of all rounds that are judged. What is held during several passes is no input of these if they are of one model, and
-    /// each has its own.
+    /// Those of all rounds that are judged. Blocks held during several passes are not their inputs if the passes are of one model and
+    /// each has an input of its own.
     pub(super) fn new(rounds: &[CallRound], course: &AllocationCourse, known: &Rounds<'_, '_>) -> Self {
         let passes = TrainedPasses(rounds.iter().filter_map(|round| round.pass).collect());
         let rounds = judged(rounds);
@@ -132,14 +140,7 @@ impl UsedStacks {
                 UsedBy::OnePass => true,
                 UsedBy::SeveralPasses => !have_inputs,
             });
-            let used = used.map(|one| UsedStack {
-                stack: one.stack,
-                backward: known.is_backward(one.stack).then(|| {
-                    let is_gradient = one.freed.count() > round.events.end;
-                    if is_gradient { one.requested } else { 0 }
-                }),
-            });
-            used.collect()
+            used.map(|one| UsedStack::of(one, round, known)).collect()
         });
         Self { rounds: used.collect(), are_of_several_models }
     }
@@ -170,9 +171,8 @@ impl UsedStacks {
         let places = (0..period).map(|place| {
             let rounds = self.rounds.iter().skip(place).step_by(period);
             let having = rounds.clone().filter(|stacks| stacks.contains(&used)).count();
-            let lacking = rounds.len() - having;
-            let is_in = nearly_all(having, having + lacking);
-            (is_in || nearly_all(lacking, having + lacking)).then_some(is_in)
+            let is_in = nearly_all(having, rounds.len());
+            (is_in || nearly_all(rounds.len() - having, rounds.len())).then_some(is_in)
         });
         places.collect()
     }
