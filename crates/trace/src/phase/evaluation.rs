@@ -22,8 +22,9 @@ pub(super) fn mark(trace: &Trace, code: &SnapshotCode<'_>, passes: &mut [Option<
         return;
     }
     let mut callers = Callers::new(&trace.classes, code, passes);
-    callers.find_saved(trace, passes);
-    callers.find_parts_of_steps(trace, passes);
+    if !callers.find_saved(trace, passes) {
+        callers.find_parts_of_steps(trace, passes);
+    }
     for (pass, caller) in passes.iter_mut().zip(&callers.of_class) {
         if caller.is_some_and(|caller| !callers.all[caller].trains) {
             *pass = Some(Pass::Evaluation);
@@ -73,25 +74,33 @@ impl<'c> Callers<'c> {
         Self { of_class, all: all.collect() }
     }
 
-    /// Finds the callers whose calls a backward pass follows, or frees something of.
-    fn find_saved(&mut self, trace: &Trace, passes: &[Option<Pass>]) {
+    /// Finds the callers whose calls a backward pass follows, or frees something of. Returns true if these are all.
+    fn find_saved(&mut self, trace: &Trace, passes: &[Option<Pass>]) -> bool {
+        let mut others = self.all.len();
         let mut last = None;
         let mut is_backward = false;
         for one in trace.symbols.iter().map(|&symbol| &trace.moves[symbol as usize]) {
-            if let Some(caller) = one.frees().filter(|_| is_backward).and_then(|class| self.of_class[class as usize]) {
-                self.all[caller].trains = true;
+            if others == 0 {
+                break;
+            }
+            if is_backward {
+                others -= self.train(one.frees().and_then(|class| self.of_class[class as usize]));
             }
             let Some(class) = one.begins().map(|block| block.class as usize) else { continue };
             is_backward = passes[class] == Some(Pass::Backward);
             match passes[class] {
                 Some(Pass::Forward) => last = self.of_class[class],
-                Some(Pass::Backward) => {
-                    last.take().into_iter().for_each(|caller: usize| self.all[caller].trains = true);
-                }
+                Some(Pass::Backward) => others -= self.train(last.take()),
                 Some(_) => last = None,
                 None => {}
             }
         }
+        others == 0
+    }
+
+    /// Takes a caller as one that trains. Returns how many are so only now.
+    fn train(&mut self, caller: Option<usize>) -> usize {
+        caller.map_or(0, |caller| usize::from(!std::mem::replace(&mut self.all[caller].trains, true)))
     }
 
     /// Finds the callers that are a part of each step. A round reaches from one backward pass to the next; what follows the last

@@ -72,16 +72,18 @@ pub(super) fn pass_of_classes(trace: &Trace, code: &SnapshotCode<'_>) -> Vec<Opt
 fn seen(trace: &Trace, code: &SnapshotCode<'_>, optimizers: &[Window]) -> Vec<NamedPass> {
     let mut of_class = pass_of_classes(trace, code);
     evaluation::mark(trace, code, &mut of_class);
+    // By symbol: of moves that hand out a block, the pass of its class.
+    let of_move = trace.moves.iter().map(|one| one.begins().map(|block| of_class[block.class as usize]));
+    let of_move: Vec<Option<Option<Pass>>> = of_move.collect();
     let mut seen = SeenPasses::default();
     let mut optimizers = optimizers.iter().peekable();
     for (index, &symbol) in trace.symbols.iter().enumerate() {
+        let Some(pass) = of_move[symbol as usize] else { continue };
         let place = Position::of_count(index);
         while let Some(window) = optimizers.next_if(|window| window.to <= place) {
             seen.end_optimizer(*window);
         }
-        let Some(block) = trace.moves[symbol as usize].begins() else { continue };
         let window = optimizers.peek().filter(|window| window.from <= place);
-        let pass = of_class[block.class as usize];
         let from = window.filter(|window| pass == Some(Pass::Optimizer) && !window.is_seen(seen.last));
         seen.add(Sighting { pass, from: from.map_or(place, |window| window.from), to: None });
     }
