@@ -134,6 +134,8 @@ class Call:
         if tensor.dtype == torch.bool and self.engine.trust(tensor) == ABSENT:
             return self.engine.passes(tensor)
         values = self.engine.read(tensor)
+        if values is None and tensor.dtype == torch.bool and self.engine.trust(tensor) == SHARE:
+            values = self.engine.passes(tensor)
         if values is None:
             raise MemoryError
         return values.clone() if any(tensor is changed for changed in self.changes) else values

@@ -379,15 +379,23 @@ class Engine:
 
     def passes(self, mask):
         """The share of elements that pass conditions which are not known, spread evenly."""
-        places = self.torch.arange(mask.numel(), dtype=self.torch.float64, device="cpu")
-        return (((places + 1) * self.keep).floor() > (places * self.keep).floor()).view(mask.shape)
+        return self.passing(mask.numel()).view(mask.shape)
+
+    def passing(self, count):
+        """The same of a number of elements. It repeats itself after 100."""
+        places, percent = self.torch.arange(count + 1, device="cpu"), round(100 * self.keep)
+        return (places * percent).div(100, rounding_mode="floor").diff() > 0
 
     def drop(self, place, trust):
         """Notes that a tensor is unknown, also where an operator wrote only some of its elements."""
-        is_mask = trust == SHARE and place.dtype == self.torch.bool and place.numel() <= SMALL
-        if is_mask and self.write(place, self.passes(place), trust):
-            return None
         at, size, span = place.data_ptr(), place.element_size(), self.span(place)
+        if trust == SHARE and place.dtype == self.torch.bool and place.numel() <= SMALL:
+            if span == place.numel():
+                passing = self.passing(100)
+                # Takes nothing of the limit.
+                return self.library.repeat(at, span, passing.data_ptr(), 100, trust)
+            if self.write(place, self.passes(place), trust):
+                return None
         width, pitch, count = self.rows(place) or (span, 0, 1)
         return self.library.drop(at, width * size, pitch * size, count, trust if trust == SHARE else ABSENT)
 

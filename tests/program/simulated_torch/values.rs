@@ -105,6 +105,28 @@ fn a_mask_of_known_numbers_is_computed_within_the_limit() {
     assert!(!is_guessed(&place), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Weights of a model alone can reach the limit.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_mask_of_unknown_numbers_is_true_for_the_share_beyond_the_limit() {
+    let script = "
+import torch
+weights = torch.ones(1 << 20).cuda()
+unknown = torch.empty(1000, device='cuda')
+keep = unknown > 0
+places = torch.arange(1000, device='cuda')
+print(len(unknown[keep]), len(unknown[~keep]), len((keep & (unknown < 1)).nonzero()), len((places < 9).nonzero()))
+";
+    for (limit, known) in [("4MiB", 9), ("0", 500)] {
+        let mut command = Command::new(PTMEM);
+        command.args(["simulate", "--compute", limit, "--"]).arg(python()).args(["-c", script]);
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(stdout, format!("500 500 500 {known}\n"), "{limit}: {stderr}");
+    }
+}
+
 /// A value that is not known to be right is counted.
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]

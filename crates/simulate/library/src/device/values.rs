@@ -16,6 +16,9 @@ use crate::sys::memory;
 const MAPPED: u64 = 64 << 20;
 /// Freed values of this size or more give their pages back to the host.
 const GIVEN_BACK: u64 = 1 << 20;
+/// Values up to this size may exceed the limit by a quarter: weights of a model can reach it, and programs decide by indices and
+/// counts.
+const SMALL_VALUE: u64 = 64 << 10;
 
 /// Value of a run of bytes.
 #[derive(Clone)]
@@ -136,7 +139,9 @@ impl WrittenRuns {
     }
 
     fn fits(&self, size: u64) -> bool {
-        self.held.checked_add(size).is_some_and(|held| held <= settings().compute)
+        let limit = settings().compute;
+        let most = if size <= SMALL_VALUE { limit.saturating_add(limit / 4) } else { limit };
+        self.held.checked_add(size).is_some_and(|held| held <= most)
     }
 
     /// Maps memory behind a range; false where the host has none.
@@ -335,11 +340,22 @@ pub(crate) fn read(to_host: u64, from: u64, size: u64) -> KnownParts {
     known
 }
 
-/// Makes the memory of a range readable: values are there, and all else is `--fill`. False where that is beyond the limit.
+/// Makes the memory of a range readable: values are there, and all else is `--fill`. False where that is beyond the limit, which
+/// small values that are repeated do not count towards: a mask must not read as the fill.
 pub(crate) fn view(at: u64, size: u64) -> bool {
     let mut values = VALUES.lock();
-    if !values.map(at, size) || !values.hold_repeated(at, size) {
+    if !values.map(at, size) {
         return false;
+    }
+    if !values.hold_repeated(at, size) {
+        if size > GIVEN_BACK {
+            return false;
+        }
+        for (start, run) in values.within(at, size) {
+            if let RunValue::Repeated(bytes, offset) = &run.value {
+                memory::repeat(start, bytes, *offset, run.size as usize);
+            }
+        }
     }
     let dropped = values.within(at, size).into_iter().filter(|(_, run)| matches!(run.value, RunValue::Dropped));
     let unread = dropped.map(|(start, run)| (start, run.size)).chain(values.gaps(at, size));
