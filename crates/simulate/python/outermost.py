@@ -1,5 +1,5 @@
-"""Notes where the outermost calls of modules (nn.Module) begin: a call that no other module makes may be a step. Notes which
-optimizer each step() is of: a step may call several.
+"""Notes where the outermost calls of modules (nn.Module) begin: a call that no other module makes may be a step.
+Notes which optimizer each step() is of: a step may call several.
 
 `ptmem simulate` copies this file to the programs that it records: it imports nothing of the package.
 """
