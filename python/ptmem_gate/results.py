@@ -857,6 +857,15 @@ class Totals:
 
 
 @dataclass(frozen=True)
+class DeviceLeaksCallsPerStep:
+    """The calls of optimizers in a step, if they make the steps."""
+
+    count: int
+    may_be_more: bool
+    """Whether the recording leaves open if a step has more, and leaks more."""
+
+
+@dataclass(frozen=True)
 class DeviceLeaks:
     """One device of one process."""
 
@@ -876,6 +885,8 @@ class DeviceLeaks:
     """Why nothing can be said about leaks; null otherwise."""
     steps: list[Step]
     totals: Totals
+    calls_per_step: Optional[DeviceLeaksCallsPerStep] = None
+    """The calls of optimizers in a step, if they make the steps."""
     device_memory: Optional[DeviceMemory] = None
 
 

@@ -251,7 +251,9 @@ class FakeTorch:
         optim = ModuleType("torch.optim")
         vars(optim).update(__path__=[])
         optimizer = ModuleType("torch.optim.optimizer")
-        vars(optimizer).update(register_optimizer_step_post_hook=self.register_hook)
+        vars(optimizer).update(
+            register_optimizer_step_pre_hook=self.register_hook, register_optimizer_step_post_hook=self.register_hook
+        )
         utils = ModuleType("torch.utils")
         vars(utils).update(checkpoint=SimpleNamespace())
         return {"torch": torch, "torch.utils": utils, "torch.optim": optim, "torch.optim.optimizer": optimizer}

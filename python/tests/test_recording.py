@@ -121,6 +121,19 @@ def test_calls_are_those_of_the_recorded_steps(torch: FakeTorch, tmp_path: Path)
     assert kind.__call__.__name__ == "__call__"
 
 
+def test_the_optimizer_of_each_call_is_noted(torch: FakeTorch, tmp_path: Path) -> None:
+    first, second = FakeOptimizer(), FakeOptimizer()
+    start()
+    torch.step_optimizer(second)
+    with record(tmp_path / "all.pkl"):
+        torch.allocate("of a model")
+        for optimizer in (first, second, first, second):
+            torch.step_optimizer(optimizer)
+    with open(tmp_path / "all.pkl", "rb") as file:
+        assert pickle.load(file)["ptmem"]["optimizers"] == [0, 1, 0, 1]
+    assert torch.hooks == []
+
+
 def test_frames_of_the_recorder_are_no_frames_of_the_program() -> None:
     fake = FakeTorch(Release.V2_8)
     torch = fake.modules()["torch"]

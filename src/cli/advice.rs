@@ -9,6 +9,9 @@ fn words(advice: Advice) -> Option<&'static str> {
     match advice {
         Advice::AllowPartial => Some(". allow-partial = true in ptmem.toml compares anyway"),
         Advice::NameSteps => Some("; --step finds steps by the names of annotations"),
+        Advice::CountCalls => Some(
+            ". --step Optimizer.step makes each call a step; --step NAME takes steps annotated with record_function(NAME)",
+        ),
         Advice::CompareHighestPhases => Some(". phase-occurrence = \"max\" in ptmem.toml compares the highest ones"),
         Advice::StateAllocatorSettings => Some(". Give others as allocator-settings in ptmem.toml"),
         _ => None,

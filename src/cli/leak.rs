@@ -166,7 +166,8 @@ impl LeakRequest {
             &sizes,
             |index| {
                 let Some(search) = runs[index].search(self.order, &self.options)? else { return Ok(None) };
-                let judgement = verdict::judge_leaks(&search, self.limits, self.strict);
+                let mut judgement = verdict::judge_leaks(&search, self.limits, self.strict);
+                advice::complete_judgement(&mut judgement);
                 Ok(Some(GateNode::One(JudgedSearch { search, judgement })))
             },
             |_, finding| nodes.push(finding),

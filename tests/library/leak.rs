@@ -11,7 +11,7 @@ use ptmem::diagnostic::Code;
 use ptmem::diff::{self, DiffOptions};
 use ptmem::leak::{self, DeviceLeaks, LeakMetric, LeakOptions, Search};
 use ptmem::pattern::Pattern;
-use ptmem::phase::steps::{FoundBy, WantedSteps};
+use ptmem::phase::steps::{CallsOfStep, FoundBy, WantedSteps};
 use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, Moment, Profile, ReadOptions};
 use ptmem::stack::GroupBy;
@@ -105,11 +105,11 @@ fn the_leaks_of_all_stories_are_found_and_no_others() {
 /// The same story has the same leak whether its steps have names or not.
 #[test]
 fn steps_are_found_without_names() {
-    for (named, plain, how) in [("drip", "drip-plain", "Optimizer.step#*"), ("cache", "cache-plain", "ProfilerStep#*")]
-    {
+    let profiled = FoundBy::Named("ProfilerStep#*".to_owned());
+    for (named, plain, how) in [("drip", "drip-plain", by_optimizers(1)), ("cache", "cache-plain", profiled)] {
         let of = |name: &str| search(&fixtures::folder().join(format!("{name}.pkl")), &LeakOptions::default());
         let (named, plain) = (of(named), of(plain));
-        assert_eq!(named.devices[0].how, Some(FoundBy::Named(how.to_owned())));
+        assert_eq!(named.devices[0].how, Some(how));
         assert!(matches!(plain.devices[0].how, Some(FoundBy::Recurring(_))), "{:?}", plain.devices[0].how);
         assert_eq!(named.devices[0].points.len(), plain.devices[0].points.len());
         let leaked = |search: &Search| search.leaks().map(|(_, leak)| leak.bytes_per_step).collect::<Vec<_>>();
@@ -455,33 +455,9 @@ fn steps_go_by_names_that_are_asked_for() {
     assert_eq!((only_device(&found).points.len(), found.leaks().count()), (6, 1));
 }
 
-/// Steps of a model with two optimizers, as PyTorch annotates them: each has a forward pass of its own.
-fn two_optimizers(count: usize) -> Program {
-    let mut program = Program::default();
-    for _ in 0..count {
-        for (model, line) in [("generator", 10), ("critic", 20)] {
-            program.alloc("x", &format!("{model}:{line}"), 512 * 40);
-            program.alloc("y", &format!("{model}:{}", line + 1), 512 * 30);
-            program.free("x");
-            program.free("y");
-            program.mark("START", "Optimizer.step#Adam.step");
-            program.alloc("z", &format!("{model}:{}", line + 2), 512);
-            program.free("z");
-            program.mark("END", "Optimizer.step#Adam.step");
-        }
-        program.alloc("leak", "train:30", 2048);
-    }
-    program
-}
-
-#[test]
-fn a_step_may_call_several_optimizers() {
-    let search = two_optimizers(10).search(&LeakOptions::default());
-    let device = only_device(&search);
-    assert_eq!(device.points.len(), 10);
-    assert_eq!(device.how, Some(FoundBy::Named("Optimizer.step#*, 2 to a step".to_owned())));
-    let [leak] = &device.leaks[..] else { panic!("{:#?}", device.leaks) };
-    assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (2048, 8, 8));
+/// Steps of at least this many calls of optimizers.
+fn by_optimizers(count: usize) -> FoundBy {
+    FoundBy::Optimizers(CallsOfStep { count, may_be_more: true })
 }
 
 /// Steps of a model that call two optimizers at their end, in this order. Only that of AdamW allocates.
@@ -512,7 +488,7 @@ fn optimizers_of_different_names_are_of_one_step() {
         let search = optimizers_in_a_row(10, optimizers).search(&LeakOptions::default());
         let device = only_device(&search);
         assert_eq!(device.points.len(), 10);
-        assert_eq!(device.how, Some(FoundBy::Named("Optimizer.step#*, 2 to a step".to_owned())));
+        assert_eq!(device.how, Some(by_optimizers(2)));
         let [leak] = &device.leaks[..] else { panic!("{:#?}", device.leaks) };
         assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (2048, 8, 8));
         // Three steps are too few, although six calls would be enough.
@@ -557,45 +533,13 @@ fn optimizers_in_a_loop(count: usize, optimizers: usize, allocate: bool) -> Prog
 
 #[test]
 fn a_step_has_a_backward_pass_and_may_have_validation() {
-    for (optimizers, allocate, how) in [
-        (1, true, "Optimizer.step#*"),
-        (4, true, "Optimizer.step#*, 4 to a step"),
-        (4, false, "Optimizer.step#*, 4 to a step"),
-        (10, true, "Optimizer.step#*, 10 to a step"),
-    ] {
+    for (optimizers, allocate) in [(1, true), (4, true), (4, false), (10, true)] {
         let search = optimizers_in_a_loop(24, optimizers, allocate).search(&LeakOptions::default());
         let device = only_device(&search);
-        assert_eq!((device.how.clone(), device.points.len()), (Some(FoundBy::Named(how.to_owned())), 24));
+        assert_eq!((device.how.clone(), device.points.len()), (Some(by_optimizers(optimizers)), 24));
         let [leak] = &device.leaks[..] else { panic!("{:#?}", device.leaks) };
-        assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (2048, 22, 22), "{how}");
+        assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (2048, 22, 22), "{optimizers}");
     }
-}
-
-/// A helper trains two models in each step, of which the first has another head.
-#[test]
-fn a_model_with_more_lines_and_its_backward_pass_is_no_step_with_validation() {
-    let mut program = Program::default();
-    let backward = ["/usr/lib/torch/autograd/__init__.py:backward:374", "/work/job.py:train:12"];
-    for _ in 0..12 {
-        for heads in [8, 1] {
-            for line in 10..14 {
-                program.alloc("x", &format!("forward:{line}"), 512 * 40);
-                program.free("x");
-            }
-            for head in 0..heads {
-                program.alloc("head", &format!("forward:{}", 40 + head), 512 * 40);
-                program.alloc_under("y", &backward, 512 * 30);
-                program.free("y");
-                program.free("head");
-            }
-            program.mark("START", "Optimizer.step#Adam.step");
-            program.mark("END", "Optimizer.step#Adam.step");
-        }
-        program.alloc("leak", "main:60", 2048);
-    }
-    let search = program.search(&LeakOptions::default());
-    let [leak] = &only_device(&search).leaks[..] else { panic!("{:#?}", only_device(&search).leaks) };
-    assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (2048, 10, 10));
 }
 
 type NameOfStep = fn(usize) -> String;
@@ -618,18 +562,19 @@ fn replays(name: NameOfStep) -> Program {
 #[test]
 fn steps_that_allocate_nothing_count() {
     let named = |glob: &str| WantedSteps::Named(Pattern::glob(glob).unwrap());
-    let names: [(NameOfStep, WantedSteps, &str); 4] = [
-        (|step| format!("ProfilerStep#{step}"), WantedSteps::Any, "ProfilerStep#*"),
-        (|_| "Optimizer.step#SGD.step".to_owned(), WantedSteps::Any, "Optimizer.step#*"),
-        (|_| "step".to_owned(), WantedSteps::Any, "step"),
-        (|_| "step".to_owned(), named("step*"), "step*"),
+    let by_name = |name: &str| FoundBy::Named(name.to_owned());
+    let names: [(NameOfStep, WantedSteps, FoundBy); 4] = [
+        (|step| format!("ProfilerStep#{step}"), WantedSteps::Any, by_name("ProfilerStep#*")),
+        (|_| "Optimizer.step#SGD.step".to_owned(), WantedSteps::Any, by_optimizers(1)),
+        (|_| "step".to_owned(), WantedSteps::Any, by_name("step")),
+        (|_| "step".to_owned(), named("step*"), by_name("step*")),
     ];
     for (name, steps, how) in names {
         let found = replays(name).search(&LeakOptions { steps, ..LeakOptions::default() });
         let device = only_device(&found);
-        assert_eq!((device.how.clone(), device.points.len()), (Some(FoundBy::Named(how.to_owned())), 40));
-        let [leak] = &device.leaks[..] else { panic!("{how}: {:#?}", device.leaks) };
-        assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (1024, 9, 38), "{how}");
+        assert_eq!((device.how.as_ref(), device.points.len()), (Some(&how), 40));
+        let [leak] = &device.leaks[..] else { panic!("{how:?}: {:#?}", device.leaks) };
+        assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (1024, 9, 38), "{how:?}");
     }
 }
 

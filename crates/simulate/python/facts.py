@@ -135,6 +135,7 @@ class Facts:
             "functions": frames.functions(),
             "counters": self._memory(dumped),
             "calls": self.calls and self.calls.facts({device: of["calls"][0] for device, of in dumped.items()}),
+            "optimizers": self.calls and self.calls.optimizers(),
             "cards": self._cards(after),
         }
         return snapshot

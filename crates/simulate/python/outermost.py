@@ -1,10 +1,12 @@
 """Notes where the outermost calls of modules (nn.Module) begin: a call that no other module makes may be a step.
+Notes which optimizer each step() is of: a step may call several.
 
 `ptmem simulate` copies this file to the programs that it records: it imports nothing of the package.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Iterator
@@ -37,6 +39,10 @@ class OutermostCalls:
         self._modules: dict[tuple[int, str], int] = {}
         #: For each device, the number of allocations before each call, and that of its module.
         self._begins: dict[int, list[list[int]]] = {}
+        #: The number of the optimizer of each call, and the numbers by id().
+        self._optimizers: list[int] = []
+        self._numbers_of_optimizers: dict[int, int] = {}
+        self._hook: Any = None
 
     def begin(self, torch: Any) -> None:
         """Begins with nothing noted."""
@@ -45,6 +51,8 @@ class OutermostCalls:
         self._count = 0
         self._modules.clear()
         self._begins.clear()
+        self._optimizers.clear()
+        self._numbers_of_optimizers.clear()
 
     def install(self, torch: Any) -> None:
         """Notes calls from here on. PyTorch's hooks of modules would slow down inner calls, and show in stacks."""
@@ -53,6 +61,11 @@ class OutermostCalls:
         self._torch = torch
         self._call_of_pytorch = torch.nn.Module.__call__
         self._call_and_note = torch.nn.Module.__call__ = self._around(self._call_of_pytorch)
+        # PyTorch 2.0 and later
+        with contextlib.suppress(ImportError):
+            from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+            self._hook = register_optimizer_step_pre_hook(self._note_optimizer)
 
     def _around(self, call: Any) -> Any:
         thread, note = self._thread, self._note
@@ -85,9 +98,17 @@ class OutermostCalls:
         for device, allocations in self._numbers(self._torch):
             self._begins.setdefault(device, []).append([allocations, number])
 
+    def _note_optimizer(self, optimizer: Any, *_: Any) -> None:
+        if os.getpid() == self._process and len(self._optimizers) <= MOST_CALLS:
+            number = self._numbers_of_optimizers.setdefault(id(optimizer), len(self._numbers_of_optimizers))
+            self._optimizers.append(number)
+
     def stop(self) -> None:
         """Restores PyTorch's function, unless the program has replaced it since."""
         self._process = 0
+        if self._hook is not None:
+            self._hook.remove()
+            self._hook = None
         if self._call_and_note is not None and self._torch.nn.Module.__call__ is self._call_and_note:
             self._torch.nn.Module.__call__ = self._call_of_pytorch
             self._call_and_note = None
@@ -101,6 +122,12 @@ class OutermostCalls:
             {"device": device, "modules": modules, "begins": self._begins.get(device, []), "allocated": number}
             for device, number in allocated.items()
         ]
+
+    def optimizers(self) -> Optional[list[int]]:
+        """The number of the optimizer of each call of step(); None if they are not known."""
+        if self._process == 0 or len(self._optimizers) > MOST_CALLS:
+            return None
+        return self._optimizers.copy()
 
     def is_own(self, frame: dict[str, Any]) -> bool:
         """True for the frame of the function here, which stacks without a recording do not have."""

@@ -308,6 +308,7 @@ fn found_steps(search: &Search, device: DeviceId) -> Examined {
                   with torch.profiler.record_function(\"ProfilerStep#1\"): train_step()";
     match found.and_then(|found| found.how.as_ref()) {
         Some(FoundBy::Named(name)) => good(format!("{count} by {name}")),
+        Some(FoundBy::Optimizers(calls)) => good(format!("{count} by {calls}")),
         Some(FoundBy::Recurring(label)) => good(format!("{count} by a recurring stack: {label}")),
         Some(FoundBy::Called(module)) => good(format!("{count} by calls of {module}, the outermost module")),
         Some(FoundBy::Windows) | None => Examined { advice: Some(advice), ..good("none found") },

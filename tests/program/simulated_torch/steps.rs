@@ -37,9 +37,11 @@ fn leak_of(name: &'static str) -> Option<String> {
 
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
-fn two_optimizers_make_up_a_step() {
-    let Some(line) = leak_of("adversarial") else { return };
-    assert!(line.contains("leaks 512 B per step, in 6 of 6 steps"), "{line}");
+fn several_optimizers_make_up_a_step() {
+    for name in ["adversarial", "ensemble"] {
+        let Some(line) = leak_of(name) else { return };
+        assert!(line.contains("leaks 512 B per step, in 6 of 6 steps"), "{line}");
+    }
 }
 
 #[test]

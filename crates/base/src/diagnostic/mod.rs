@@ -82,6 +82,8 @@ pub enum Advice {
     AllowPartial,
     /// Name the steps by their annotations: `steps`.
     NameSteps,
+    /// State which calls of optimizers are steps: `steps`.
+    CountCalls,
     /// Compare the highest occurrences of phases instead of those of the same number: `PhaseOptions`.
     CompareHighestPhases,
     /// State the allocator settings of the run: `allocator_settings`.

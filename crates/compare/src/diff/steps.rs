@@ -4,7 +4,7 @@ use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::sides::Sides;
 use ptmem_base::text::count;
 use ptmem_base::units::Size;
-use ptmem_trace::phase::steps::{self, FoundBy, WantedSteps};
+use ptmem_trace::phase::steps::{self, Steps, WantedSteps};
 use ptmem_trace::profile::{DeviceProfile, Profile};
 
 use super::DeviceDiff;
@@ -47,7 +47,7 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff) -> Option<Dia
 fn gains(profile: &Profile, device: &DeviceProfile) -> Vec<[i128; 2]> {
     let found =
         steps::find(&profile.course(device), &device.phases.marks(), profile.grouper().code(), &WantedSteps::Any);
-    let borders = found.filter(|steps| matches!(steps.how, FoundBy::Named(_))).map(|steps| steps.borders());
+    let borders = found.filter(Steps::are_named).map(|steps| steps.borders());
     let borders = borders.unwrap_or_default();
     let counters = [Measure::Allocated, Measure::Requested];
     let held = counters.map(|counter| device.trace.values(counter).collect::<Vec<i128>>());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::budget::DeviceBudget;
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Advice;
-use ptmem_trace::phase::steps::{FoundBy, StepName};
+use ptmem_trace::phase::steps::{CallsOfStep, FoundBy, StepName};
 use ptmem_trace::profile::{DeviceProfile, Held, Oom};
 
 use super::leaking::{Course, FRAGMENTATION, Leak, LeakMetric, proportion};
@@ -172,6 +172,14 @@ impl DeviceLeaks {
     /// The unit of the search: a `snapshot`, a `step`, or a `part` of a history that is neither.
     pub fn noun(&self, mode: Mode) -> &'static str {
         if self.how == Some(FoundBy::Windows) { "part" } else { mode.noun() }
+    }
+
+    /// The calls of optimizers that a step has, where they make the steps.
+    pub fn calls_of_step(&self) -> Option<CallsOfStep> {
+        match self.how {
+            Some(FoundBy::Optimizers(calls)) => Some(calls),
+            _ => None,
+        }
     }
 
     /// Bytes that all leaks together gain per snapshot or step, without what the garbage collector frees.

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use ptmem_base::device::DeviceId;
-use ptmem_base::diagnostic::Code;
+use ptmem_base::diagnostic::{Advice, Code};
 use ptmem_base::text::count;
 use ptmem_base::units::{Size, parse_size};
 use ptmem_compare::leak::{DeviceLeaks, Leak, LeakMetric, Mode, Search, UnclearLeaks};
@@ -135,6 +135,7 @@ pub fn judge_leaks(search: &Search, limits: impl Into<LeakLimits>, strict: bool)
         judge.out_of_memory_of_leaks(device, search.mode);
         for metric in LeakMetric::iter() {
             judge.leaks(device, search.mode, metric, *limits.of(metric));
+            judge.longer_steps(device, search.mode, metric, *limits.of(metric));
         }
         judge.cycles_unknown(device, search, limits.cycles);
         judge.no_leaks(device, search, limits.allocated);
@@ -189,6 +190,22 @@ impl Judge {
             outcome,
             ..check(Some(device.device), noun, limit)
         }));
+    }
+
+    /// A check that is inconclusive, where a limit allows what leaks, but steps may have more calls of optimizers, and leak more.
+    fn longer_steps(&mut self, device: &DeviceLeaks, mode: Mode, metric: LeakMetric, limit: Option<u64>) {
+        let Some(calls) = device.calls_of_step().filter(|calls| calls.may_be_more) else { return };
+        let leaked: i128 = device.leaks_of(metric).map(|leak| leak.bytes_per_step).sum();
+        if leaked > 0 && limit.is_some_and(|limit| leaked <= i128::from(limit)) {
+            let leaked = Size(u64::try_from(leaked).unwrap_or_default());
+            let calls = match calls.count {
+                1 => "call of an optimizer".to_owned(),
+                several => format!("{several} calls of optimizers"),
+            };
+            let reason = format!("{leaked} leak per {calls}, and the recording leaves open if a step has more");
+            let check = check(Some(device.device), device.noun(mode), limit);
+            self.cannot_tell(Check { advice: Some(Advice::CountCalls), ..check }, reason);
+        }
     }
 
     /// A check that is inconclusive, where reference cycles may hold more of what leaks than a limit allows.

@@ -3,7 +3,7 @@
 use ptmem_base::text::printable;
 use ptmem_compare::leak::{DeviceLeaks, Leak, Mode, Search, SeriesPoint};
 use ptmem_judge::verdict::{Judged, JudgedSearch, LeakGate};
-use ptmem_trace::phase::steps::FoundBy;
+use ptmem_trace::phase::steps::{CallsOfStep, FoundBy};
 use ptmem_trace::profile::{Bucket, Source};
 use serde::Serialize;
 
@@ -95,6 +95,7 @@ object! {
         name: search.name,
         rank: search.rank,
         steps_by: device.how.as_ref().map(steps_by),
+        calls_per_step?: device.calls_of_step().map(CallsReport),
         steps_skipped: device.skip,
         steps_judged: device.judged,
         unclear: device.unclear.as_ref().map(|unclear| &unclear.reason),
@@ -104,10 +105,18 @@ object! {
     }
 }
 
+object! {
+    CallsReport(calls: CallsOfStep) {
+        count: calls.count,
+        may_be_more: calls.may_be_more,
+    }
+}
+
 /// How the steps were found.
 fn steps_by(how: &FoundBy) -> String {
     match how {
         FoundBy::Named(pattern) => printable(pattern),
+        FoundBy::Optimizers(_) => CallsOfStep::NAMES.to_owned(),
         FoundBy::Recurring(label) => format!("recurring: {}", printable(label)),
         FoundBy::Called(module) => format!("calls: {}", printable(module)),
         FoundBy::Windows => "windows".to_owned(),

@@ -158,6 +158,7 @@ fn steps(device: &DeviceLeaks) -> Fact {
             "none found".to_owned()
         }
         Some(FoundBy::Named(pattern)) => format!("{total} by {pattern}"),
+        Some(FoundBy::Optimizers(calls)) => format!("{total} by {calls}"),
         Some(FoundBy::Recurring(label)) => format!("{total} by a recurring stack: {label}"),
         Some(FoundBy::Called(module)) => format!("{total} by calls of {module}, the outermost module"),
         Some(FoundBy::Windows) => format!("{total} equal parts of the history"),

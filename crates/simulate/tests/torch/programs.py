@@ -268,6 +268,24 @@ def adversarial():
         of_maker.step()
 
 
+def ensemble():
+    """A function trains four models, with dropout. A loss of each step stays."""
+
+    def train(model, optimizer, batch):
+        loss = model(batch).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    models = [nn.Sequential(nn.Linear(64, 256), nn.Dropout(0.1), nn.Linear(256, 64)).cuda() for _ in range(4)]
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
+    losses = []
+    for _ in range(8):
+        batch = torch.randn(128, 64, device="cuda")
+        losses.append(sum(train(model, optimizer, batch) for model, optimizer in zip(models, optimizers)))
+
+
 def converted():
     """Weights that are moved and converted one by one."""
 

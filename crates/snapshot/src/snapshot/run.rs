@@ -68,6 +68,9 @@ pub struct RunFacts {
     /// The outermost calls of modules, by device, where the recorder notes them.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<OutermostCalls>,
+    /// For each call of an optimizer, in order, a number of that optimizer, where the recorder notes them.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
+    pub optimizers: Vec<u64>,
     /// The modules that allocated, by device. A saved profile has them with its classes.
     #[serde(deserialize_with = "lenient", skip_serializing)]
     pub modules: Vec<DeviceModules>,

@@ -253,7 +253,8 @@ impl Profile {
     /// The allocations of one of its devices, by which steps are found.
     pub fn course(&self, device: &DeviceProfile) -> AllocationCourse {
         let calls = self.run.iter().flat_map(|run| &run.calls).find(|of| of.device == device.device);
-        AllocationCourse::new(&device.trace, calls)
+        let optimizers = self.run.as_ref().map(|run| run.optimizers.clone()).unwrap_or_default();
+        AllocationCourse::new(&device.trace, calls, optimizers)
     }
 
     /// The grouper that gave the stacks their keys and labels.

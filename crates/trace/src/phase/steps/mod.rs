@@ -5,9 +5,9 @@ mod calls;
 mod folded;
 mod rounds;
 mod sizes;
-mod used;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -69,12 +69,39 @@ pub enum WantedSteps {
 pub enum FoundBy {
     /// By names that match this.
     Named(String),
+    /// By calls of optimizers.
+    Optimizers(CallsOfStep),
     /// A stack, by its label, allocates once in each.
     Recurring(String),
     /// Each is a call of this module, which no other one calls.
     Called(String),
     /// The history was cut into equal parts.
     Windows,
+}
+
+/// The calls of optimizers that a step has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallsOfStep {
+    /// Their number.
+    pub count: usize,
+    /// Whether the recording leaves open if there are more: nothing says which optimizer is called, or some are called too seldom.
+    pub may_be_more: bool,
+}
+
+impl CallsOfStep {
+    /// The names that begin steps.
+    pub const NAMES: &str = "Optimizer.step#*";
+}
+
+impl fmt::Display for CallsOfStep {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(Self::NAMES)?;
+        match (self.count, self.may_be_more) {
+            (1, false) => Ok(()),
+            (count, false) => write!(formatter, ", {count} to a step"),
+            (count, true) => write!(formatter, ", at least {count} to a step"),
+        }
+    }
 }
 
 /// One step. It lasts until the next, the last one until the dump.
@@ -84,6 +111,12 @@ pub struct Step {
     pub name: StepName,
     /// Just before its first event.
     pub from: Position,
+}
+
+impl Step {
+    fn of(mark: &Occurrence) -> Self {
+        Self { name: StepName::Given(mark.whole_name()), from: mark.window.from }
+    }
 }
 
 /// The steps of a device.
@@ -99,6 +132,11 @@ impl Steps {
     /// The step of the event that a moment is just after; `None` before the first.
     pub fn at(&self, position: Position) -> Option<usize> {
         self.steps.partition_point(|step| step.from < position).checked_sub(1)
+    }
+
+    /// Whether they have names.
+    pub fn are_named(&self) -> bool {
+        matches!(self.how, FoundBy::Named(_) | FoundBy::Optimizers(_))
     }
 
     /// Their beginnings.
@@ -141,7 +179,7 @@ pub fn find(
         WantedSteps::Any => {
             let of_profiler = annotated(marks, PROFILER);
             // The profiler counts steps; an optimizer may be one of several.
-            let of_optimizers = annotated(marks, OPTIMIZER).map(|steps| steps.folded(course, code));
+            let of_optimizers = Steps::of_optimizers(marks, course, code);
             let mut named: Vec<Steps> = of_profiler.into_iter().chain(of_optimizers).collect();
             // The profiler may have recorded only a few of many steps.
             if let Some(at) = named.iter().position(|steps| steps.cover(course)) {
@@ -155,21 +193,26 @@ pub fn find(
     }
 }
 
-/// Steps that begin where phases do. A phase within another one is not a step of its own.
+/// Steps that begin where phases do.
 fn named(marks: &[&Occurrence], how: &str, is_step: impl Fn(&Occurrence) -> bool) -> Option<Steps> {
-    let mut steps: Vec<Step> = Vec::new();
-    // The depth of the step that is not over.
+    let begin = outermost(marks, is_step).into_iter().map(|at| Step::of(marks[at]));
+    let steps: Vec<Step> = begin.collect();
+    (!steps.is_empty()).then(|| Steps { how: FoundBy::Named(how.to_owned()), steps })
+}
+
+/// The places of some of the phases. A phase within another one is left out.
+fn outermost(marks: &[&Occurrence], is_wanted: impl Fn(&Occurrence) -> bool) -> Vec<usize> {
+    let mut found = Vec::new();
+    // The depth of the wanted phase that is not over.
     let mut inside: Option<u32> = None;
-    for mark in marks {
+    for (at, mark) in marks.iter().enumerate() {
         if inside.is_some_and(|depth| mark.depth > depth) {
             continue;
         }
-        inside = is_step(mark).then_some(mark.depth);
-        if inside.is_some() {
-            steps.push(Step { name: StepName::Given(mark.whole_name()), from: mark.window.from });
-        }
+        inside = is_wanted(mark).then_some(mark.depth);
+        found.extend(inside.map(|_| at));
     }
-    (!steps.is_empty()).then(|| Steps { how: FoundBy::Named(how.to_owned()), steps })
+    found
 }
 
 /// Steps that begin where annotations do whose names have a certain beginning.
@@ -233,7 +276,7 @@ impl Steps {
 
     /// Whether the steps are only a guess: they have no names, and the recording has no backward pass.
     pub fn are_guessed(&self, course: &AllocationCourse, code: &SnapshotCode<'_>) -> bool {
-        !matches!(self.how, FoundBy::Named(_)) && !Rounds::new(course, code).has_backward
+        !self.are_named() && !Rounds::new(course, code).has_backward
     }
 
     /// Whether they are enough, and what follows the last is about as long as any: else the history goes on without
@@ -273,11 +316,13 @@ pub struct AllocationCourse {
     pub allocations: Vec<Allocated>,
     /// The module whose calls may be steps, where the recorder notes calls.
     pub called: Option<CalledModule>,
+    /// For each call of an optimizer, in order, a number of that optimizer, where the recorder notes them.
+    optimizers: Vec<u64>,
 }
 
 impl AllocationCourse {
-    /// The allocations of a trace, with the outermost calls of modules, where these are known.
-    pub fn new(trace: &Trace, calls: Option<&OutermostCalls>) -> Self {
+    /// The allocations of a trace, with the outermost calls of modules, and the calls of optimizers, where these are known.
+    pub fn new(trace: &Trace, calls: Option<&OutermostCalls>, optimizers: Vec<u64>) -> Self {
         let lives = trace.lives();
         let mut allocations = Vec::with_capacity(lives.len());
         for life in lives {
@@ -289,7 +334,7 @@ impl AllocationCourse {
             allocations.push(Allocated { event, stack, requested: class.requested, freed: life.freed });
         }
         let called = calls.and_then(|calls| CalledModule::find(calls, &allocations));
-        Self { events: trace.symbols.len(), allocations, called }
+        Self { events: trace.symbols.len(), allocations, called, optimizers }
     }
 
     /// The allocations of a range of events.

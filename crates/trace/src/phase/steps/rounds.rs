@@ -7,7 +7,7 @@ use std::ops::Range;
 use ptmem_snapshot::snapshot::{FrameId, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{AllocationCourse, FEWEST, FoundBy, LONGEST_REST, Step, StepName, Steps, nearly_all};
+use super::{Allocated, AllocationCourse, FEWEST, FoundBy, LONGEST_REST, Step, StepName, Steps, nearly_all};
 use crate::stack::{Pass, SnapshotCode};
 use crate::trace::Position;
 
@@ -179,13 +179,14 @@ impl<'c, 't> Rounds<'c, 't> {
         self.kinds.get(&stack).is_some_and(|kind| kind.has_batch)
     }
 
-    /// Whether a stack allocates in a backward pass.
-    pub(super) fn is_backward(&self, stack: Option<StackId>) -> bool {
-        self.has_backward && self.kinds.get(&stack).is_some_and(|kind| kind.backward)
+    /// The allocations of backward passes in a part of the history.
+    pub(super) fn backward(&self, events: Range<usize>) -> impl Iterator<Item = &Allocated> {
+        let allocated = self.course.within(&events).iter().filter(|_| self.has_backward);
+        allocated.filter(|one| self.kinds.get(&one.stack).is_some_and(|kind| kind.backward))
     }
 
     /// Whether a stack allocates while a module runs.
-    pub(super) fn is_in_module(&self, stack: Option<StackId>) -> bool {
+    fn is_in_module(&self, stack: Option<StackId>) -> bool {
         self.kinds.get(&stack).is_some_and(|kind| kind.python.iter().any(|&frame| runs_module(self.code, frame)))
     }
 
