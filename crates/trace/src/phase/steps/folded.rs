@@ -2,7 +2,8 @@
 //!
 //! A step may call several optimizers. Where one function trains each of several models, their rounds look like steps, and metrics or
 //! validation may be in every Nth round. So only the distance from one call of an optimizer to its next counts. The recorders note
-//! which optimizer is called; without that, names, backward passes and gradients show how many calls a step has at least.
+//! which optimizer is called; without that, names, backward passes and gradients show how many calls a step has at least, and exactly
+//! where the program frees gradients before each pass.
 
 use std::collections::BTreeMap;
 use std::hash::Hash;
@@ -16,6 +17,9 @@ use super::{
 };
 use crate::stack::SnapshotCode;
 
+/// The names of calls that free gradients begin so.
+const ZERO_GRAD: &str = "Optimizer.zero_grad#";
+
 impl Steps {
     /// Steps of as many calls of optimizers as there are from one call of an optimizer to its next: of the one that is called least
     /// often, as more bytes are left behind per step then.
@@ -27,19 +31,29 @@ impl Steps {
         let calls = outermost(marks, is_call);
         let noted = noted(marks, &calls, &course.optimizers);
         let steps: Vec<Step> = calls.into_iter().map(|at| Step::of(marks[at])).collect();
-        let distances = match &noted {
-            Some(numbers) => distances(numbers),
+        let (distances, freed) = match &noted {
+            Some(numbers) => (distances(numbers), 0),
             None => distances_seen(&steps, course, code),
         };
         let count = recurring(&distances);
         let farther = distances.iter().filter(|&&distance| distance > count).count();
-        let how = FoundBy::Optimizers(CallsOfStep { count, may_be_more: noted.is_none() || farther > 1 });
+        // A program that frees gradients before its first pass frees those of each model before its next one.
+        let is_known =
+            noted.is_some() || frees_gradients_first(marks) && nearly_all(freed, distances.len().saturating_sub(count));
+        let how = FoundBy::Optimizers(CallsOfStep { count, may_be_more: !is_known || farther > 1 });
         (!steps.is_empty()).then(|| Self { how, steps: steps.into_iter().step_by(count).collect() })
     }
 }
 
 fn is_call(mark: &Occurrence) -> bool {
     mark.is_annotated(OPTIMIZER)
+}
+
+/// True if gradients are freed before the first call, and not after the last one.
+fn frees_gradients_first(marks: &[&Occurrence]) -> bool {
+    let mut marks = marks.iter().filter(|mark| is_call(mark) || mark.is_annotated(ZERO_GRAD));
+    let ends = marks.next().zip(marks.next_back());
+    ends.is_some_and(|(first, last)| !is_call(first) && is_call(last))
 }
 
 /// The numbers of the optimizers that are called there, if the recorder noted them. It notes calls within others as well.
@@ -66,13 +80,14 @@ fn recurring(distances: &[usize]) -> usize {
 }
 
 /// The least distances that the history shows where optimizers of one name may be several: a step has a backward pass, and the next
-/// one of the same model frees its gradients.
-fn distances_seen(steps: &[Step], course: &AllocationCourse, code: &SnapshotCode<'_>) -> Vec<usize> {
+/// one of the same model frees its gradients. Also returns of how many calls gradients are freed later.
+fn distances_seen(steps: &[Step], course: &AllocationCourse, code: &SnapshotCode<'_>) -> (Vec<usize>, usize) {
     let names: Vec<&StepName> = steps.iter().map(|step| &step.name).collect();
     let by_name = distances(&names);
     let begins: Vec<usize> = steps.iter().map(|step| step.from.count()).collect();
     let known = Rounds::new(course, code);
     let mut latest = 0;
+    let mut freed = 0;
     let distances = by_name.into_iter().enumerate().map(|(call, by_name)| {
         let from = call.checked_sub(1).map_or(0, |before| begins[before]);
         let mut gradients = known.backward(from..begins[call]).peekable();
@@ -88,9 +103,10 @@ fn distances_seen(steps: &[Step], course: &AllocationCourse, code: &SnapshotCode
             }
         }
         let by_gradients = held.into_iter().filter(|(calls, _)| *calls > 0).max_by_key(|(_, bytes)| *bytes);
+        freed += usize::from(by_gradients.is_some());
         by_name.max(by_pass).max(by_gradients.map_or(0, |(calls, _)| calls))
     });
-    distances.collect()
+    (distances.collect(), freed)
 }
 
 #[cfg(test)]
