@@ -383,10 +383,18 @@ fn too_few_steps_are_inconclusive() {
 
 /// A program of steps that keep these numbers of bytes.
 fn keeping(each: &[u64]) -> Profile {
-    let program = steps(each.len(), |program, step| match each[step] {
+    keeping_until(each, false)
+}
+
+/// The same, perhaps only until all steps are over.
+fn keeping_until(each: &[u64], frees: bool) -> Profile {
+    let mut program = steps(each.len(), |program, step| match each[step] {
         0 => {}
         bytes => program.alloc(format!("kept {step}"), "train:30", bytes),
     });
+    if frees {
+        (0..each.len()).for_each(|step| program.free(&format!("kept {step}")));
+    }
     profile::read(&*program.snapshot(), "snapshot.pkl", ReadOptions::default()).unwrap()
 }
 
@@ -417,6 +425,12 @@ fn steps_that_leave_more_behind_than_before_are_told() {
         let told: Vec<String> = told.map(|found| found.message.clone()).collect();
         assert_eq!(told, expected, "{before:?} {after:?}");
     }
+    // A list of the function that trains is gone once it returns.
+    let diff = diff::compare(keeping(&[0; 3]), keeping_until(&[512; 3], true), DiffOptions::default());
+    let told = diff.diagnostics.iter().find(|found| found.code == Code::StepsLeaveMore);
+    let expected =
+        "each of 2 steps of the after leaves 512 B more behind than that of the before: it is held until after them";
+    assert_eq!(told.map(|found| &*found.message), Some(expected));
     // What the first step leaves behind may show only when the second one replaces other memory.
     for (after, expected) in [
         (&[0, 512, 512, 512], "each of the last 2 of 3 steps of the after leaves 512 B"),

@@ -145,7 +145,7 @@ fn gradients_that_are_freed_first_show_which_calls_are_of_one_model() {
     let told = |models: [&str; 2], frees_last: bool| {
         let mut program = Program::default();
         let free = |program: &mut Program| {
-            ["START", "END"].map(|stage| program.mark(stage, "Optimizer.zero_grad#SGD.zero_grad"));
+            ["START", "END"].iter().for_each(|stage| program.mark(stage, "Optimizer.zero_grad#SGD.zero_grad"));
         };
         for _ in 0..12 {
             for model in models {
