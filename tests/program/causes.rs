@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::history::{A, B, event, file, segment};
 use crate::support::pickle::{self, Value as Pickled};
 use crate::support::program::Program;
-use crate::support::tool::{explanation, judged, ptmem, text, verdict};
+use crate::support::tool::{explanation, git, judged, ptmem, text, verdict};
 
 use super::git::{BEFORE, Checkout, MIB};
 
@@ -22,16 +22,18 @@ const MODULE: &[&str] = &[
     "/usr/lib/python3/site-packages/torch/nn/modules/module.py:_call_impl:9",
     "/ci/train.py:step:7",
 ];
+const AUTOGRAD: &[&str] = &["/usr/lib/python3/site-packages/torch/autograd/function.py:apply:307"];
 const BACKWARD: &[&str] = &["??:torch::autograd::generated::AddmmBackward0::apply:0"];
 
 /// What a program does: `+` allocates, `-` frees, and a name in brackets begins and ends a phase. `x`, `m`, `y` and `z` come from
-/// the edited line, the same within a module, the loss and the backward pass, `k` from a line below; `X` is half as large as `x`, `W` four times.
+/// the edited line, the same within a module, the loss and the backward pass, `k` from a line below; `X` and `K` are half as large
+/// as `x` and `k`, `W` is four times as large as `x`.
 fn program(story: &str) -> Vec<u8> {
     let mut program = Program::default();
     for word in story.split(' ') {
         let (action, name) = word.split_at(1);
         let frames = match &name[..1] {
-            "k" => BELOW,
+            "k" | "K" => BELOW,
             "m" => MODULE,
             "y" => LOSS,
             "z" => BACKWARD,
@@ -49,7 +51,7 @@ fn program(story: &str) -> Vec<u8> {
 
 fn size(name: &str) -> u64 {
     match &name[..1] {
-        "X" => MIB / 2,
+        "X" | "K" => MIB / 2,
         "W" => MIB * 4,
         _ => MIB,
     }
@@ -509,6 +511,87 @@ fn of_two_edits_the_one_that_puts_something_somewhere_keeps_it() {
     assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap() => str!["All of the growth at the peak is in blocks that the before frees sooner, mostly next to allocations of forward, where this change adds `seen[0] = h` (m.py:12; inferred). Largest: forward (m.py:4) (freed before, now kept longer). The change has other edits that can matter: m.py:5 (added `seen = {}`)."]);
 }
 
+/// The lead where a change replaces texts of the function.
+fn lead_of(changes: &[(&str, &str)], [before, after]: [&str; 2]) -> String {
+    let checkout = edited(before, after);
+    let mut code = BEFORE.to_owned();
+    for (old, new) in changes {
+        assert!(code.contains(old), "{old}");
+        code = code.replace(old, new);
+    }
+    checkout.write("m.py", code);
+    cause(&checkout, "0")["lead"].as_str().unwrap().to_owned()
+}
+
+const WIDER: (&str, &str) = ("layer(x)", "wider(x)");
+
+#[test]
+fn an_edited_function_does_not_explain_larger_blocks_unless_nothing_else_can() {
+    let larger = ["+K1 +y1", "+k1 +y1"];
+    assert_reads!(lead_of(&[WIDER], larger) => str!["All of the growth at the peak passes through forward, where this change writes `h = wider(x)` (m.py:4). Largest: forward (m.py:11) (larger allocations)."]);
+    assert_reads!(lead_of(&[WIDER, ("return z", "return z * 2")], larger) => str!["Stacks lead from less than half of the growth at the peak to one edit. Edits that can matter: m.py:4 (now `h = wider(x)`); m.py:12 (now `return z * 2`)."]);
+}
+
+#[test]
+fn an_edit_below_a_line_is_no_reason_for_more_allocations_there() {
+    let more = ["+x1 +y1", "+x1 +x2 +y1"];
+    assert_reads!(lead_of(&[("torch.cat", "torch.stack"), ("return z", "return z * 2")], more) => str!["Stacks lead from less than half of the growth at the peak to one edit. Edits that can matter: m.py:6 (now `y = torch.stack(`); m.py:12 (now `return z * 2`)."]);
+}
+
+#[test]
+fn statements_that_hold_nothing_are_no_reason_for_more_allocations() {
+    let more = ["+k1 +y1", "+k1 +k2 +y1"];
+    assert_reads!(lead_of(&[WIDER, ("\n\n    z", "\n    assert y\n    z")], more) => str!["All of the growth at the peak passes through forward, where this change writes `h = wider(x)` (m.py:4), and makes 1 other edit there. Largest: forward (m.py:11) (more allocations). The change has other edits that can matter: m.py:10 (added `assert y`)."]);
+    assert_reads!(lead_of(&[WIDER, ("\n\n    z", "\n    name = 'gate'\n    z")], more) => str!["All of the growth at the peak passes through forward, where this change writes `h = wider(x)` (m.py:4), and makes 1 other edit there. Largest: forward (m.py:11) (more allocations). The change has other edits that can matter: m.py:10 (added `name = 'gate'`)."]);
+}
+
+#[test]
+fn of_edits_before_a_line_the_one_that_is_there_leads() {
+    let checkout = edited("+k1 +y1", "+k1 +k2 +y1");
+    let code = |lines: &str| BEFORE.replace("    h = layer(x)\n\n", lines);
+    git(checkout.path(), &["checkout", "--quiet", "main"]);
+    checkout.write("m.py", code("    t = copy(x)\n    h = layer(x)\n"));
+    checkout.commit("copy");
+    checkout.write("m.py", code("    h = layer(x, momentum=0.9)\n\n"));
+    assert_reads!(cause(&checkout, "0")["lead"].as_str().unwrap() => str!["All of the growth at the peak passes through forward, where this change writes `h = layer(x, momentum=0.9)` (m.py:4), and makes 1 other edit there. Largest: forward (m.py:11) (more allocations). The change has other edits that can matter: m.py:4 (removed `t = copy(x)`)."]);
+}
+
+/// The lead where a block is kept which the before frees ahead of the backward pass, after a change that no longer switches
+/// gradients off and appends something elsewhere.
+fn kept_after(story: &str) -> String {
+    let log = "\n\ndef log(h):\n    seen.append(h.item())\n";
+    let code = BEFORE.replace("    h = layer(x)\n", "    with torch.no_grad():\n        h = layer(x)\n");
+    let checkout = Checkout::new("m.py");
+    checkout.write("m.py", code + log);
+    commit_base(&checkout);
+    checkout.write("m.py", format!("{BEFORE}{log}").replace("h.item()", "h"));
+    for (name, line, story) in [("before.pkl", 5, "+x -x +y1 +y2 +z1 -z1 +z2 -z2 -y1 -y2"), ("after.pkl", 4, story)] {
+        let mut program = Program::default();
+        let edited = format!("/ci/m.py:forward:{line}");
+        for word in story.split(' ') {
+            let (action, name) = word.split_at(1);
+            let frames = match &name[..1] {
+                "x" => &[&*edited, MODULE[1], MODULE[2]],
+                "y" => &[LOSS[0], MODULE[1], MODULE[2]],
+                _ => AUTOGRAD,
+            };
+            match action {
+                "+" => program.alloc_under(name, frames, MIB),
+                _ => program.free(name),
+            }
+        }
+        fs::write(checkout.path().join(name), program.snapshot()).unwrap();
+    }
+    cause(&checkout, "0")["lead"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_graph_does_not_keep_what_outlasts_its_backward_pass() {
+    assert_reads!(kept_after("+x +y1 +y2 +z1 -x -z1 +z2 -z2 -y1 -y2") => str!["All of the growth at the peak passes through m.py:4, where this change removes `with torch.no_grad():`. Largest: forward (m.py:4) (freed inside forward before, now kept until backward; inferred: a graph is now recorded here). The change has other edits that can matter: m.py:16 (now `seen.append(h)`)."]);
+    assert_reads!(kept_after("+x +y1 +y2 +z1 -z1 +z2 -z2 -y1 -y2 +y3 -y3 -x") => str!["Stacks lead from less than half of the growth at the peak to one edit. Edits that can matter: m.py:4 (removed `with torch.no_grad():`); m.py:16 (now `seen.append(h)`)."]);
+    assert_reads!(kept_after("+x +y1 +y2 +z1 -z1 +z2 -z2 -y1 -y2") => str!["Stacks lead from less than half of the growth at the peak to one edit. Edits that can matter: m.py:4 (removed `with torch.no_grad():`); m.py:16 (now `seen.append(h)`)."]);
+}
+
 /// The row of both lines has more blocks.
 #[test]
 fn a_line_that_allocates_no_more_is_kept_by_an_edit_below_it() {
@@ -737,14 +820,14 @@ fn guess(checkout: &Checkout) -> Value {
 }
 
 #[test]
-fn an_edited_function_is_a_better_guess_than_a_number_in_code_and_not_than_one_of_a_configuration() {
+fn a_number_that_fits_is_a_better_guess_than_an_edited_function() {
     let checkout = configured("n: 1\n", "n: 1\n", ["+X1 +W1", "+x1 +W1"]);
     checkout.write("sizes.py", "LIMIT = 3\n");
     commit_base(&checkout);
     checkout.write("sizes.py", "LIMIT = 6\n");
     assert_eq!(guess(&checkout)["ratio"], MIB / 2);
     checkout.write("m.py", BEFORE.replace("relu", "gelu"));
-    assert_eq!(guess(&checkout)["scope"], MIB / 2);
+    assert_eq!(guess(&checkout)["ratio"], MIB / 2);
     checkout.write("sizes.py", "LIMIT = 3\n");
     checkout.write("conf.yaml", "n: 2\n");
     assert_eq!(guess(&checkout)["ratio"], MIB / 2);

@@ -279,7 +279,7 @@ fn of_several_edits_of_a_function_the_one_above_most_growth_is_named() {
     }
     assert_reads!(said.join("\n") => str![[r#"
 All of the growth at the peak passes through forward, where this change writes `h = wider(x)` (src/net/model.py:4), and makes 1 other edit there. Largest: cat (src/net/model.py:6) (more allocations). The change has other edits that can matter: src/net/model.py:11 (now `z = torch.gelu(y)`).
-All of the growth at the peak passes through forward, where this change writes `z = torch.gelu(y)` (src/net/model.py:11), and makes 1 other edit there. Largest: pool (src/net/model.py:12) (more allocations). The change has other edits that can matter: src/net/model.py:4 (now `h = wider(x)`).
+60 % of the growth at the peak (3.00 MiB of 5.00 MiB) passes through forward, where this change writes `z = torch.gelu(y)` (src/net/model.py:11), and makes 1 other edit there. Largest: pool (src/net/model.py:12) (more allocations). The change has other edits that can matter: 40 %: src/net/model.py:4 (now `h = wider(x)`).
 All of the growth at the peak passes through forward, where this change writes `h = wider(x)` (src/net/model.py:4), and makes 1 other edit there. Largest: cat (src/net/model.py:6) (more allocations). The change has other edits that can matter: src/net/model.py:12 (now `return z * 2`).
 "#]]);
 }

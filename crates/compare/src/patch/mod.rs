@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::text::ends_of_path;
 
+#[cfg(test)]
+pub(crate) use edits::EditedStatement;
 pub use edits::{Edit, EditKind, MOST_EDITS};
 use edits::{of_code, of_configuration};
 use imports::MovedCode;

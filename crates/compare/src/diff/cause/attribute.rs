@@ -1,7 +1,7 @@
 //! The share of each edit in the growth of a device.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
@@ -9,6 +9,7 @@ use ptmem_base::sides::Sides;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{Moment, Profile};
 use ptmem_trace::trace::{Life, Position};
+use rustc_hash::FxHashSet;
 
 use super::edit::explains;
 use super::figure::Holding;
@@ -42,7 +43,8 @@ impl Diff {
             devices.iter().flat_map(|device| inputs::ratios(device, profiles)).collect()
         });
         let only = only.filter(|_| is_code_known && patch.unread == 0);
-        let of_numbers = edits.iter().enumerate().filter_map(|(at, edit)| Some((at, edit.times()?)));
+        let of_numbers =
+            edits.iter().enumerate().filter_map(|(at, edit)| Some((at, edit.times().filter(|_| !edit.is_view())?)));
         let of_numbers: Vec<(usize, f64)> = of_numbers.filter(|(at, _)| may_run(*at, &edits, &marks)).collect();
         let unread = patch.unread as u64;
         let change = ChangeEdits { edits: &edits, of_numbers: &of_numbers, marks: &marks, only, unread, is_code_known };
@@ -121,7 +123,8 @@ fn causes(device: &mut DeviceDiff, profiles: &Sides<Profile>, change: ChangeEdit
     }
     for (row, edit) in device.rows.iter_mut().zip(of_rows) {
         let grew = (row.delta() > 0 || row.highest.after > row.highest.before) && !row.is_slack();
-        let found = edit.flatten().or_else(|| through_all(row, &change.marks.after)).filter(|_| !row.is_slack());
+        // A row whose growth was examined leads nowhere else.
+        let found = edit.unwrap_or_else(|| through_all(row, &change.marks.after)).filter(|_| !row.is_slack());
         row.edit = found.or(change.only).filter(|_| grew);
         row.leads = found.filter(|_| row.delta() > 0).map(|edit| Destination::of(&change.edits[edit]));
         let package = found.filter(|edit| change.edits[*edit].package().is_some());
@@ -130,10 +133,10 @@ fn causes(device: &mut DeviceDiff, profiles: &Sides<Profile>, change: ChangeEdit
     }
 }
 
-/// The edit that every stack of a row passes through.
+/// The edit whose lines or package every stack of a row passes through.
 fn through_all(row: &Row, marks: &Marks<'_>) -> Option<usize> {
     let stacks = row.members.iter().filter_map(|pair| Some(pair.after?.stack));
-    let mut edits = stacks.map(|stack| marks.edit(stack));
+    let mut edits = stacks.map(|stack| Some(marks.line(stack)?.edit));
     let first = edits.next()??;
     edits.all(|edit| edit == Some(first)).then_some(first)
 }
@@ -161,9 +164,8 @@ impl GrowthParts<'_, '_> {
         let edits = Arc::clone(edits);
         let mut cause = Cause { figure, place, edits, only, unread, is_code_known, ..Cause::default() };
         let mut slack = 0;
-        let mut grown: Vec<_> = holdings.iter().map(|holding| self.grown(holding)).collect();
-        join_functions(&mut grown, &cause.edits);
-        for (holding, grown) in holdings.iter().zip(grown) {
+        for holding in holdings {
+            let grown = self.grown(holding);
             let row = &device.rows[holding.row];
             let delta = holding.held.delta();
             let bytes = u64::try_from(delta.unsigned_abs()).unwrap_or(u64::MAX);
@@ -229,35 +231,45 @@ impl GrowthParts<'_, '_> {
 
     /// The ways from a row to edits, with their bytes.
     fn attribution(self, holding: &Holding, growth: &RowGrowth, bytes: u64) -> BTreeMap<WayToEdit, u64> {
-        let Self { change: ChangeEdits { edits, of_numbers, marks, is_code_known, .. }, lives, places, .. } = self;
+        let Self { change: ChangeEdits { edits, of_numbers, marks, only, is_code_known, .. }, lives, places, .. } =
+            self;
         // Without the edits of the code, packages are not alone in question.
         let is_kept = is_code_known && matches!(growth, RowGrowth::Kept(_));
         let freed = if is_kept { lives.freed_of_grown(&self.device.rows[holding.row], holding) } else { Vec::new() };
         let kept = beside_frees(&freed, edits, &marks.before, lives);
+        let outlasting = match edits.iter().any(Edit::is_of_gradients) {
+            true => lives.outlasting(holding.row, &self.device.rows[holding.row], places),
+            false => FxHashSet::default(),
+        };
         let is_larger = *growth == RowGrowth::Larger;
         let is_by_number = is_larger || *growth == RowGrowth::More;
         let ratios = if is_by_number { lives.ratios(holding.row, places) } else { Vec::new() };
         let of_ratio = of_ratios(edits, of_numbers, &ratios).map(|edit| WayToEdit::new(edit, EditEvidence::Ratio));
         let of = |stack: StackId| {
-            let line = marks.after.line(stack);
+            // A graph does not keep what outlasts its backward pass, as far as any other edit may.
+            let may =
+                |edit: usize| only == Some(edit) || !(outlasting.contains(&stack) && edits[edit].is_of_gradients());
+            let line = marks.after.line(stack).filter(|way| may(way.edit));
             // A package does not keep blocks that it also allocated before.
             let own = line.filter(|way| way.how == EditEvidence::Line || !is_kept);
             // The graph keeps blocks, unless what is written at their lines may.
             let may_keep = own.is_some_and(|way| edits[way.edit].may_keep());
-            let graph = marks.after.graph(stack).filter(|_| is_kept && !may_keep);
+            let graph = marks.after.graph(stack).filter(|way| is_kept && !may_keep && may(way.edit));
             graph
                 .or(own)
-                .or(kept.map(|edit| WayToEdit::new(edit, EditEvidence::Kept)))
+                .or(kept.filter(|edit| may(*edit)).map(|edit| WayToEdit::new(edit, EditEvidence::Kept)))
                 .or(line)
-                .or(of_ratio.filter(|way| is_larger && edits[way.edit].kind == EditKind::Configuration))
+                .or(of_ratio.filter(|_| is_larger))
                 .or_else(|| {
                     // An edit may keep what is allocated above it.
                     let is_kept = is_kept || lives.kept.contains(&stack);
                     let scope = if is_kept { marks.after.scope(stack) } else { marks.after.above(stack) };
+                    // What sets the sizes of larger blocks may be far from them.
+                    let scope = scope.filter(|edit| may(*edit) && (!is_larger || only == Some(*edit)));
                     scope.map(|edit| WayToEdit::new(edit, EditEvidence::Scope))
                 })
-                // Code has many numbers, and many reasons to allocate more often. Some fit by chance: an edited function on the way
-                // comes first.
+                // There are many reasons to allocate more often, and some number fits by chance: an edited function on the way comes
+                // first.
                 .or(of_ratio)
         };
         // Each member grew by its part.
@@ -282,31 +294,6 @@ impl GrowthParts<'_, '_> {
 struct GrownPart {
     growth: RowGrowth,
     parts: BTreeMap<WayToEdit, u64>,
-}
-
-/// Of several edits of one function or class, puts the growth that leads to any of them down to the one that most bytes lead to.
-fn join_functions(grown: &mut [Option<GrownPart>], edits: &[Edit]) {
-    let mut bytes: BTreeMap<usize, u64> = BTreeMap::new();
-    for (way, part) in grown.iter().flatten().flat_map(|grown| &grown.parts) {
-        if way.how == EditEvidence::Scope {
-            *bytes.entry(way.edit).or_default() += part;
-        }
-    }
-    let mut most: HashMap<_, usize> = HashMap::new();
-    for (&edit, part) in &bytes {
-        let stands = most.entry(edits[edit].body_now()).or_insert(edit);
-        *stands = if *part > bytes[stands] { edit } else { *stands };
-    }
-    for grown in grown.iter_mut().flatten() {
-        let mut joined: BTreeMap<WayToEdit, u64> = BTreeMap::new();
-        for (mut way, part) in std::mem::take(&mut grown.parts) {
-            if way.how == EditEvidence::Scope {
-                way.edit = most[&edits[way.edit].body_now()];
-            }
-            *joined.entry(way).or_default() += part;
-        }
-        grown.parts = joined;
-    }
 }
 
 /// The bytes of each edit.

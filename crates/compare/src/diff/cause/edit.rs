@@ -66,7 +66,7 @@ impl Edit {
         ];
         const EMPTY: [&str; 6] = ["{}", "[]", "dict()", "list()", "set()", "deque()"];
         let Some((_, text)) = self.line.of(side) else { return false };
-        let code = text.split(" #").next().unwrap_or_default().trim_end();
+        let code = code_of(text);
         let (target, value) = code.split_once(" = ").unwrap_or_default();
         // A new empty container holds nothing yet; one that is gone emptied what was there.
         let is_empty = side == Side::After && EMPTY.contains(&value);
@@ -74,8 +74,9 @@ impl Edit {
         let is_item = target.ends_with(']') && !target.contains(": ");
         let appended = code.split_once(".append(").and_then(|(_, value)| value.strip_suffix(')'));
         let given = ["+= ", " = ", "return "].into_iter().find_map(|sign| code.split_once(sign));
-        let is_number = given.map(|(_, value)| value).or(appended).is_some_and(is_number);
-        !is_empty && !is_number && (is_item || WORDS.iter().any(|word| code.contains(word)))
+        let given = given.map(|(_, value)| value).or(appended);
+        let is_constant = given.is_some_and(|value| is_number(value) || is_text(value));
+        !is_empty && !is_constant && (is_item || WORDS.iter().any(|word| code.contains(word)))
     }
 
     /// How many times as large or as small the number is that it replaces, at least 1.
@@ -90,6 +91,24 @@ impl Edit {
         let own = Side::BOTH.into_iter().flat_map(|side| self.statements.of(side));
         let mut texts = own.filter_map(|edited| edited.line.as_ref()).map(|(_, text)| &**text).peekable();
         self.kind == EditKind::Code && self.numbers().is_none() && texts.peek().is_some() && texts.all(sets_number)
+    }
+
+    /// True if all that it changes are constants that variables get, assertions, exceptions, and views of a tensor in place of it:
+    /// these hold no memory. What they change elsewhere, they may.
+    pub(super) fn holds_nothing(&self) -> bool {
+        self.are_all(|text| is_constant_assigned(text) || is_check(text) || is_view(text))
+    }
+
+    /// True if it only changes views of a tensor in place of it.
+    pub(super) fn is_view(&self) -> bool {
+        self.are_all(is_view)
+    }
+
+    /// True if its statements are all of one kind.
+    fn are_all(&self, is_it: impl Fn(&str) -> bool) -> bool {
+        let own = Side::BOTH.into_iter().flat_map(|side| self.statements.of(side));
+        let mut all = own.map(|edited| edited.line.as_ref().map(|(_, text)| code_of(text))).peekable();
+        self.kind == EditKind::Code && all.peek().is_some() && all.all(|text| text.is_some_and(&is_it))
     }
 
     /// True if its new number is the larger one.
@@ -134,11 +153,53 @@ impl Edit {
 
 /// True for a statement that gives a variable a number: a literal, or the result of a function that returns one.
 fn sets_number(statement: &str) -> bool {
-    let code = statement.split(" #").next().unwrap_or_default().trim_end();
+    let code = code_of(statement);
     let Some((target, value)) = [" = ", " += ", " -= "].into_iter().find_map(|sign| code.split_once(sign)) else {
         return false;
     };
     !target.contains(['(', '[', ',']) && is_number(value)
+}
+
+/// A line without a comment at its end.
+fn code_of(line: &str) -> &str {
+    line.split(" #").next().unwrap_or_default().trim_end()
+}
+
+/// True for a statement that gives a variable or attribute a number, a text or a truth value.
+fn is_constant_assigned(code: &str) -> bool {
+    let Some((target, value)) = code.split_once(" = ") else { return false };
+    !target.contains(['(', '[', ',']) && (is_number(value) || matches!(value, "True" | "False") || is_text(value))
+}
+
+/// True for a text in quotes and nothing else.
+fn is_text(value: &str) -> bool {
+    ['"', '\''].into_iter().any(|quote| {
+        let inner = value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+        inner.is_some_and(|inner| !inner.contains([quote, '\\']))
+    })
+}
+
+/// True for a statement that can only end the program.
+fn is_check(code: &str) -> bool {
+    code.starts_with("assert ") || code.starts_with("raise ")
+}
+
+/// True for a statement that gives a variable another view of its own tensor.
+fn is_view(code: &str) -> bool {
+    const VIEWS: [&str; 6] = ["view", "reshape", "transpose", "permute", "squeeze", "unsqueeze"];
+    let Some((target, value)) = code.split_once(" = ") else { return false };
+    let call = value.strip_prefix(target).and_then(|rest| rest.strip_prefix('.')?.split_once('('));
+    call.is_some_and(|(name, arguments)| VIEWS.contains(&name) && closes_at_end(arguments))
+}
+
+/// True for the arguments of a call up to the bracket that ends it, with nothing behind.
+fn closes_at_end(arguments: &str) -> bool {
+    let mut depth = 1;
+    let closed = arguments.char_indices().find(|(_, c)| {
+        depth += i32::from(*c == '(') - i32::from(*c == ')');
+        depth == 0
+    });
+    closed.is_some_and(|(at, _)| at + 1 == arguments.len())
 }
 
 /// True for a number of Python: a literal, or the result of a function that returns one.
@@ -165,6 +226,7 @@ pub(super) fn explains(times: f64, ratios: &[f64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::patch::EditedStatement;
 
     #[test]
     fn a_number_explains_blocks_that_grew_as_it_did() {
@@ -204,6 +266,32 @@ mod tests {
             ("total += loss", false),
         ] {
             assert_eq!(sets_number(statement), is_number, "{statement}");
+        }
+    }
+
+    #[test]
+    fn constants_assertions_and_views_hold_nothing() {
+        for (statement, holds_nothing, is_view) in [
+            ("name = \"gate\"", true, false),
+            ("self.eps = 1e-6  # as before", true, false),
+            ("is_causal: bool = True", true, false),
+            ("assert h.dim() == 2", true, false),
+            ("raise ValueError(h)", true, false),
+            ("x = x.view(x.size(0), 1280)", true, true),
+            ("x = x.view(8).float()", false, false),
+            ("y = x.view(8)", false, false),
+            ("x = x.expand(8)", false, false),
+            // It frees, or no longer does.
+            ("h = None", false, false),
+            ("name = \"a\" + str(h) + \"b\"", false, false),
+            ("name = f\"{f(h)}\"", false, false),
+            ("h = layer(x)", false, false),
+        ] {
+            let line = Some((1, statement.to_owned()));
+            let edited = vec![EditedStatement { lines: 1..=1, line, scope: None }];
+            let statements = Sides { before: Vec::new(), after: edited };
+            let edit = Edit { kind: EditKind::Code, statements, ..Edit::default() };
+            assert_eq!((edit.holds_nothing(), edit.is_view()), (holds_nothing, is_view), "{statement}");
         }
     }
 

@@ -5,7 +5,7 @@ use ptmem_base::units::approximate;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::phase::PhaseSource;
 use ptmem_trace::profile::{DeviceProfile, Held, Profile};
-use ptmem_trace::trace::{Life, Position};
+use ptmem_trace::trace::{Life, Position, Window};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::figure::Holding;
@@ -114,6 +114,30 @@ impl<'d> Lives<'d> {
         ratios(&sizes)
     }
 
+    /// The stacks of a row that hold more than before at a place in blocks which outlast the backward pass that follows.
+    pub(super) fn outlasting(&self, index: usize, row: &Row, places: Sides<Position>) -> FxHashSet<StackId> {
+        let held = Sides::BOTH.map(|&side| {
+            let device = self.devices.of(side);
+            let windows = backward(device);
+            let mut held: FxHashMap<StackId, u64> = FxHashMap::default();
+            for life in self.of.of(side)[index].iter().filter(|life| life.is_held_at(*places.of(side))) {
+                let class = &device.trace.classes[life.class as usize];
+                let next = windows.get(windows.partition_point(|window| window.from < life.born));
+                if next.is_some_and(|window| window.to < life.freed) {
+                    class.origin.stack().into_iter().for_each(|stack| *held.entry(stack).or_default() += class.bytes);
+                }
+            }
+            held
+        });
+        let bytes = |side: Side, stack: StackId| held.of(side).get(&stack).copied().unwrap_or_default();
+        let more = row.members.iter().filter_map(|pair| {
+            let after = pair.after?.stack;
+            let before = pair.before.map_or(0, |before| bytes(Side::Before, before.stack));
+            (bytes(Side::After, after) > before).then_some(after)
+        });
+        more.collect()
+    }
+
     /// The blocks of a row that the before freed.
     fn freed(&self, index: usize) -> Vec<&Life> {
         self.of.before[index].iter().filter(|life| life.freed < Position::NEVER).collect()
@@ -193,6 +217,14 @@ fn differing(sizes: &Sides<Vec<u64>>) -> Sides<Vec<u64>> {
     }
     only.after.extend(left);
     only
+}
+
+/// The backward passes of a device, in order.
+fn backward(device: &DeviceProfile) -> Vec<Window> {
+    let passes = device.phases.all.iter().filter(|phase| phase.source == PhaseSource::Pass);
+    let mut windows: Vec<Window> = passes.filter(|pass| &*pass.name == "backward").map(|pass| pass.window).collect();
+    windows.sort_unstable_by_key(|window| window.from);
+    windows
 }
 
 /// The pass or phase of the program at a place.

@@ -88,10 +88,9 @@ impl<'p> Marks<'p> {
         self.code.python(stack).find_map(|frame| self.of[frame.index()].scope)
     }
 
-    /// The edit of that function or class which is the next one above the line that the stack passes through, if any is above.
+    /// The next edit above the line that a stack passes through, of the innermost function or class that has one.
     pub(super) fn above(&self, stack: StackId) -> Option<usize> {
-        let mut marks = self.code.python(stack).map(|frame| self.of[frame.index()]);
-        marks.find_map(|mark| mark.above.or(mark.scope))
+        self.code.python(stack).find_map(|frame| self.of[frame.index()].above)
     }
 
     /// The innermost edited line or package that a stack passes through, or else the innermost edited function or class.
@@ -119,10 +118,11 @@ struct EditsOfFile {
     /// The statements of edits that remove what switches gradients off, the shortest first: the lines behind the first, the edit and
     /// the statement. Empty where the change switches them off as well, perhaps around the same code.
     graphs: Innermost<(u32, usize, usize)>,
-    /// The functions and classes around them, the shortest first, and then those that may keep something.
+    /// The functions and classes around those that may hold something, the shortest first, and then those that may keep it.
     scopes: Innermost<(u32, bool, usize)>,
-    /// From each edit to the end of its function or class: those of the shortest one first, and then the last.
-    below: Innermost<(u32, Reverse<u32>, usize)>,
+    /// From each edit to the end of its function or class: those of the shortest one first, then the last, and then those that are
+    /// on this line.
+    below: Innermost<(u32, Reverse<u32>, bool, usize)>,
 }
 
 impl EditsOfFile {
@@ -139,16 +139,16 @@ impl EditsOfFile {
             let statements = edit.statements.of(side).iter().enumerate();
             statements.map(move |(at, edited)| (edited.lines.clone(), (length(&edited.lines), index, at)))
         });
-        let scopes = edits.iter().filter(|(_, edit)| edit.kind == EditKind::Code).filter_map(|&(index, edit)| {
+        let of_code = edits.iter().filter(|(_, edit)| edit.kind == EditKind::Code && !edit.holds_nothing());
+        let scopes = of_code.clone().filter_map(|&(index, edit)| {
             let body = edit.body.of(side).clone()?;
             Some((body.clone(), (length(&body), !edit.may_keep(), index)))
         });
-        let below = edits.iter().filter(|(_, edit)| edit.kind == EditKind::Code && edit.can_matter());
-        let below = below.filter_map(|&(index, edit)| {
+        let below = of_code.filter(|(_, edit)| edit.can_matter()).filter_map(|&(index, edit)| {
             let body = edit.body.of(side).clone()?;
-            let line =
-                edit.line.of(side).as_ref().map(|(line, _)| *line).or(edit.near.filter(|_| side == Side::After))?;
-            Some((line..=*body.end(), (length(&body), Reverse(line), index)))
+            let own = edit.line.of(side).as_ref().map(|(line, _)| *line);
+            let line = own.or(edit.near.filter(|_| side == Side::After))?;
+            Some((line..=*body.end(), (length(&body), Reverse(line), own.is_none(), index)))
         });
         Self {
             lines: Innermost::new(lines),
@@ -210,7 +210,7 @@ impl<'e> EditsOfSide<'e> {
             line: of_line.map(WayToEdit::of_line),
             graph: of_graph.map(WayToEdit::of_line),
             scope: scope.map(|(_, _, edit)| edit),
-            above: above.map(|(_, _, edit)| edit),
+            above: above.map(|(.., edit)| edit),
         }
     }
 

@@ -114,6 +114,11 @@ pub struct EditShare {
 }
 
 impl EditShare {
+    /// Its bytes less those that shrank.
+    fn gained(&self) -> u64 {
+        self.bytes.saturating_sub(self.shrunk)
+    }
+
     /// Adds bytes that lead to its edit.
     pub(super) fn add(&mut self, way: WayToEdit, bytes: u64) {
         *self.ways.entry(way.how).or_default() += bytes;
@@ -228,8 +233,15 @@ impl Cause {
         if self.grown == 0 {
             return None;
         }
-        let first = self.shares.first().filter(|share| share.bytes >= self.grown.div_ceil(2));
-        let measured = first.map(|share| Lead { edit: share.edit, share: Some(share), is_inferred: false });
+        // What an edit exchanges for other memory counts as little as that which is gone.
+        let shrunk: u64 = self.shares.iter().map(|share| share.bytes - share.gained()).sum();
+        let half = [self.grown, self.grown - shrunk].map(|whole| whole.div_ceil(2));
+        let leads = |share: &&EditShare| share.bytes >= half[0] || share.gained() > 0 && share.gained() >= half[1];
+        let measured = self.shares.iter().find(leads).map(|share| Lead {
+            edit: share.edit,
+            share: Some(share),
+            is_inferred: false,
+        });
         measured.or_else(|| {
             let edit = self.only?;
             let has_others = self.rest(edit).next().is_some();
@@ -247,6 +259,27 @@ impl Cause {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The edit that leads, given the bytes that grew and shrank of each.
+    fn leads(grown: u64, shares: &[(u64, u64)]) -> Option<usize> {
+        let row = (String::new(), RowGrowth::More);
+        let (ways, statements) = (BTreeMap::new(), BTreeMap::new());
+        let share = EditShare { edit: 0, bytes: 0, ways, statements, shrunk: 0, row };
+        let shares = shares.iter().enumerate();
+        let shares = shares.map(|(edit, &(bytes, shrunk))| EditShare { edit, bytes, shrunk, ..share.clone() });
+        Some(Cause { grown, shares: shares.collect(), ..Cause::default() }.leading()?.edit)
+    }
+
+    #[test]
+    fn an_edit_leads_that_explains_half_of_the_growth_or_of_what_is_left_of_it() {
+        assert_eq!(leads(100, &[(50, 0), (30, 0)]), Some(0));
+        assert_eq!(leads(100, &[(40, 0), (30, 0)]), None);
+        // The other one takes as much as it gives.
+        assert_eq!(leads(100, &[(40, 0), (60, 60)]), Some(0));
+        assert_eq!(leads(100, &[(30, 0), (55, 26)]), Some(1));
+        assert_eq!(leads(100, &[(60, 60)]), Some(0));
+        assert_eq!(leads(100, &[(40, 60)]), None);
+    }
 
     #[test]
     fn blocks_are_kept_until_another_pass_or_longer() {
