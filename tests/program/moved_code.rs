@@ -566,6 +566,10 @@ fn results_in_place_are_the_same_memory() {
     let in_place_beside = beside_lines(&[], normalized(16));
     assert_reads!(rows_of_recordings(&plain_beside, &in_place_beside) => str![]);
     assert_reads!(rows_of_recordings(&in_place_beside, &plain_beside) => str![]);
+    // As much by other lines is growth.
+    let multiplied = [16, 8].map(|mib| by_torch(MUL, "gelu", 31, mib));
+    let beside_growth = beside_torch(&[], [normalized(16), normalized(8)].into_iter().chain(multiplied).collect());
+    assert_reads!(rows_of_recordings(&plain, &beside_growth) => str!["forward (tower/modeling.py:31) aten::mul (1) 0 -> 24"]);
     // More is growth.
     let larger = beside_torch(&[normalized(16)], vec![activated(20), activated(8)]);
     assert_reads!(rows_of_recordings(&in_place, &larger) => str![[r#"
@@ -620,6 +624,13 @@ fn of_layer(frames: &[(&'static str, &'static str, u64)], mib: u64) -> Block {
 fn beside_others(mib: u64, blocks: impl IntoIterator<Item = Block>) -> Vec<Block> {
     let others = [of_layer(&[("encode", MODEL, 12)], mib), of_layer(&[("decode", MODEL, 22)], mib)];
     others.into_iter().chain(blocks).collect()
+}
+
+/// The same where both functions multiply.
+fn beside_calls(blocks: impl IntoIterator<Item = Block>) -> Vec<Block> {
+    let mut all = beside_others(1, blocks);
+    all[..2].iter_mut().for_each(|other| other.frames[0] = MUL);
+    all
 }
 
 const TEACHER: (&str, &str, u64) = ("forward", "/repo/tower/teacher.py", 7);
@@ -680,6 +691,24 @@ fn a_line_may_move_between_functions_that_stay() {
         });
         assert_reads!(rows_of(before, after) => str![]);
     }
+    // It is followed beside growth of the function that it left, too.
+    let grown = [64, 128, 256].map(|mib| {
+        let mut own = of_layer(&[encode], mib);
+        own.frames[0] = ADD;
+        let after = [of_layer(&[("decode", MODEL, 22)], 128), own];
+        rows_of(beside_calls([of_layer(&[encode], 128)]), beside_calls(after))
+    });
+    assert_reads!(grown.join("\n") => str![[r#"
+encode (tower/modeling.py:10) aten::add (2) 1 -> 65
+encode (tower/modeling.py:10) aten::add (2) 1 -> 129
+encode (tower/modeling.py:10) aten::add (2) 1 -> 257
+"#]]);
+    // Unless growth of the other function may be hidden by that.
+    let other = [of_layer(&[("decode", MODEL, 22)], 128), of_layer(&[("decode", MODEL, 23)], 64)];
+    let mut own = of_layer(&[encode], 128);
+    own.frames[0] = ADD;
+    let rows = rows_of(beside_calls([of_layer(&[encode], 128)]), beside_calls(other.into_iter().chain([own])));
+    assert_reads!(rows => str!["decode (tower/modeling.py:22) aten::gelu (3) 1 -> 193"]);
     // Another caller of a function that allocated so before.
     let [before, after] = [&[encode][..], &[act, decode]].map(|own| {
         let mut blocks = beside_others(1, []);

@@ -9,6 +9,7 @@ use ptmem_trace::profile::DeviceProfile;
 use ptmem_trace::stack::{SnapshotCode, Token};
 
 use super::converted::calling_functions;
+use super::moved::MOST_ALIKE;
 use super::unpaired::{UnpairedStack, without_partner};
 
 /// The sizes of the blocks that each stack allocates, as they were requested.
@@ -77,15 +78,32 @@ pub(super) fn exchanged(
         return Vec::new();
     }
     let sizes = devices.map(|device| sizes_of_blocks(device));
-    let pairs = alike.into_values().flat_map(|Sides { before, after }| before.into_iter().zip(after));
-    let exchanged = pairs.filter_map(|(loser, gainer)| {
-        let lost = without_partner(&loser.held).before;
-        let gained = without_partner(&gainer.held).after;
-        let are_some = !lost.is_empty() && !gained.is_empty();
-        let is_freed = loser.frees(&lost, Side::Before, &sizes) || gainer.frees(&gained, Side::After, &sizes);
-        (are_some && is_freed).then_some(Sides { before: lost, after: gained })
-    });
-    exchanged.collect()
+    let mut exchanged = Vec::new();
+    for Sides { before, after } in alike.into_values() {
+        let mut gainers: Vec<_> = after.into_iter().take(MOST_ALIKE).collect();
+        for loser in before.into_iter().take(MOST_ALIKE) {
+            let found =
+                gainers.iter().enumerate().find_map(|(at, gainer)| Some((at, exchange(loser, gainer, &sizes)?)));
+            if let Some((at, same)) = found {
+                gainers.remove(at);
+                exchanged.push(same);
+            }
+        }
+    }
+    exchanged
+}
+
+/// What one operator lost and another one gained, if one of both frees blocks of these sizes.
+fn exchange(
+    loser: &OperatorStacks,
+    gainer: &OperatorStacks,
+    sizes: &Sides<BlockSizes>,
+) -> Option<Sides<Vec<UnpairedStack>>> {
+    let lost = without_partner(&loser.held).before;
+    let gained = without_partner(&gainer.held).after;
+    let are_some = !lost.is_empty() && !gained.is_empty();
+    let is_freed = loser.frees(&lost, Side::Before, sizes) || gainer.frees(&gained, Side::After, sizes);
+    (are_some && is_freed).then_some(Sides { before: lost, after: gained })
 }
 
 fn sizes_of_blocks(device: &DeviceProfile) -> BlockSizes {

@@ -68,6 +68,12 @@ impl<'c> Likeness<'c> {
         (may_be_same && part >= SAME_STACK).then_some((same_operator, part))
     }
 
+    /// Whether a line or call moved, whatever else changed: the same operator allocates, by a call that only one side has on each.
+    pub(super) fn is_certain(&self, new: &Self) -> bool {
+        let is_of_one_side = |of: &Self| of.is_of_one_side || of.is_call_of_one_side.contains(&true);
+        self.operator.is_some() && self.operator == new.operator && is_of_one_side(self) && is_of_one_side(new)
+    }
+
     /// Whether an operation puts functions in place of others, and both sides have some of either. Not where a line or call moved:
     /// both sides have all functions that it runs, and only one allocates so by each.
     fn exchanges(&self, new: &Self, op: &DiffOp) -> bool {

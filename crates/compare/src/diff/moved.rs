@@ -114,6 +114,16 @@ impl StackMove {
     }
 }
 
+/// When stacks that seem to be the same code move to one row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    /// If all rows together change less.
+    LessChange,
+    /// If they change no more, and the code shows that they are the same: the row that lost them has gained as much by something else,
+    /// or more. Not if the most that a row gains would fall below a limit.
+    SameChange,
+}
+
 /// The rows of a comparison, and what moves between them.
 struct Rows<'t> {
     codes: Sides<&'t SnapshotCode<'t>>,
@@ -154,38 +164,23 @@ impl<'t> Rows<'t> {
     /// Finds the stacks that are in other rows on the other side.
     fn find_moves(&mut self, devices: Sides<&DeviceProfile>) {
         let codes = self.codes;
-        let changed = (0..self.all.len()).filter(|&row| self.all[row].gained != 0);
-        let changed: Vec<_> = changed.flat_map(|row| self.stacks_of_row(row)).collect();
-        exchanged(&changed, devices, codes).into_iter().for_each(|same| self.takes(same));
-        for of in changed {
-            let Sides { before, after } = without_partner(&of.held);
-            self.left.before.extend(before);
-            self.left.after.extend(after);
-        }
-        self.left = self.left();
-        if self.left.before.is_empty() || self.left.after.is_empty() {
-            return;
-        }
         let stacks = Sides::BOTH.map(|&side| {
             let members = self.all.iter().flat_map(|row| row.members.of(side));
             members.map(|member| member.stack).collect()
         });
         self.functions = SideFunctions::of_both(&stacks, codes);
-        // Sizes that are equal by chance do not count where the order of lines says which is which.
-        for same in extracted(&self.left, codes, &self.functions).into_iter().filter(ExtractedStacks::are_certain) {
-            self.takes(same.stacks);
-        }
-        self.pair_alike();
+        let changed = (0..self.all.len()).filter(|&row| self.all[row].gained != 0).collect();
+        self.find_alike(changed, devices, Condition::LessChange);
         self.left = self.left();
         for (side, code) in codes.each() {
             let left = summed(self.left.of(side), code, self.same_code.of_mut(side));
             *self.left.of_mut(side) = left;
         }
-        self.pair_alike();
+        self.pair_alike(Condition::LessChange);
         for same in extracted(&self.left(), codes, &self.functions) {
             // Only rows of stacks name the lines that they sum.
             if same.is_pair() || self.by == GroupBy::Stack {
-                self.takes(same.stacks);
+                self.takes(same.stacks, Condition::LessChange);
             }
         }
         let mut unheld = HashMap::new();
@@ -195,8 +190,29 @@ impl<'t> Rows<'t> {
             let of_code = of_row.remove(&codes.before.tokens(member.stack)).unwrap_or_default();
             let of_code = of_code.into_iter().map(|member| UnpairedStack { row, member, is_backward });
             let after = [after].into_iter().chain(of_code).collect();
-            self.takes(Sides { before: vec![before], after });
+            self.takes(Sides { before: vec![before], after }, Condition::LessChange);
         }
+        // Last: stacks elsewhere may have lost by chance what such a row gains.
+        self.find_alike((0..self.all.len()).collect(), devices, Condition::SameChange);
+    }
+
+    /// Finds the stacks of some rows that are in other rows on the other side.
+    fn find_alike(&mut self, rows: Vec<usize>, devices: Sides<&DeviceProfile>, condition: Condition) {
+        let codes = self.codes;
+        let all: Vec<_> = rows.into_iter().flat_map(|row| self.stacks_of_row(row)).collect();
+        exchanged(&all, devices, codes).into_iter().for_each(|same| self.takes(same, condition));
+        self.left = Sides::default();
+        for of in all {
+            let Sides { before, after } = without_partner(&of.held);
+            self.left.before.extend(before);
+            self.left.after.extend(after);
+        }
+        self.left = self.left();
+        // Sizes that are equal by chance do not count where the order of lines says which is which.
+        for same in extracted(&self.left, codes, &self.functions).into_iter().filter(ExtractedStacks::are_certain) {
+            self.takes(same.stacks, condition);
+        }
+        self.pair_alike(condition);
     }
 
     /// The stacks without a partner that did not move.
@@ -234,33 +250,36 @@ impl<'t> Rows<'t> {
 
     /// Pairs stacks of equal sizes, counts and passes where both rows change less for it: those of one operator first, and those
     /// with most frames in common.
-    fn pair_alike(&mut self) {
+    fn pair_alike(&mut self, condition: Condition) {
         for alike in by_kind(&self.left()) {
-            let [old, new] = alike.each().map(|(side, left)| {
+            let [olds, news] = alike.each().map(|(side, left)| {
                 let first = left[..left.len().min(MOST_ALIKE)].iter();
                 let code = self.codes.of(side);
                 let functions = self.functions.of(side.other());
                 first.map(|stack| Likeness::new(code, stack.member.stack, functions)).collect::<Vec<_>>()
             });
             let mut scored = Vec::new();
-            for (i, old) in old.iter().enumerate() {
-                scored.extend(new.iter().enumerate().filter_map(|(j, new)| Some((old.score(new)?, i, j))));
+            for (i, old) in olds.iter().enumerate() {
+                scored.extend(news.iter().enumerate().filter_map(|(j, new)| Some((old.score(new)?, i, j))));
             }
             scored.sort_by(|a, b| b.0.0.cmp(&a.0.0).then(b.0.1.total_cmp(&a.0.1)).then((a.1, a.2).cmp(&(b.1, b.2))));
             for (_, i, j) in scored {
                 let (before, after) = (alike.before[i], alike.after[j]);
-                if !self.taken.contains(&before.id()) && !self.taken.contains(&after.id()) {
-                    self.takes(Sides { before: vec![before], after: vec![after] });
+                if condition == Condition::LessChange || olds[i].is_certain(&news[j]) {
+                    self.takes(Sides { before: vec![before], after: vec![after] }, condition);
                 }
             }
         }
     }
 
-    /// Moves stacks that are the same code to one row, if all rows together change less for it.
-    fn takes(&mut self, same: Sides<Vec<UnpairedStack>>) {
+    /// Moves stacks that are the same code to one row, unless one of them moved already.
+    fn takes(&mut self, same: Sides<Vec<UnpairedStack>>, condition: Condition) {
         let Some(to) = same.after.iter().max_by_key(|stack| stack.member.at.bytes).map(|stack| stack.row) else {
             return;
         };
+        if same.each().into_iter().flat_map(|(_, stacks)| stacks).any(|stack| self.taken.contains(&stack.id())) {
+            return;
+        }
         let moved = StackMove { stacks: same, to };
         let mut gained = BTreeMap::from([(to, self.all[to].gained)]);
         for (side, sign) in [(Side::Before, 1), (Side::After, -1)] {
@@ -270,10 +289,20 @@ impl<'t> Rows<'t> {
                 *gained.entry(to).or_default() -= bytes;
             }
         }
-        let was: i128 = gained.keys().map(|&row| self.all[row].gained.abs()).sum();
-        if gained.values().map(|gained| gained.abs()).sum::<i128>() < was {
+        let was = gained.keys().map(|&row| self.all[row].gained);
+        let (change, most) = (was.clone().map(i128::abs).sum::<i128>(), was.max());
+        let less = change - gained.values().map(|gained| gained.abs()).sum::<i128>();
+        let is_met = match condition {
+            Condition::LessChange => less > 0,
+            Condition::SameChange => less >= 0 && self.all[to].gained > 0 && gained.values().max() >= most.as_ref(),
+        };
+        if is_met {
             gained.into_iter().for_each(|(row, gained)| self.all[row].gained = gained);
-            self.taken.extend(moved.stacks.each().into_iter().flat_map(|(_, stacks)| stacks).map(UnpairedStack::id));
+            for (side, stacks) in moved.stacks.each() {
+                let all =
+                    stacks.iter().flat_map(|stack| self.same_code.of(side).all(stack).map(|exact| (stack.row, exact)));
+                self.taken.extend(all);
+            }
             self.moves.push(moved);
         }
     }

@@ -79,9 +79,10 @@ pub struct PhaseRow {
 }
 
 impl PhaseRow {
-    /// Whether a side allocates in it: otherwise the peaks only show what other code holds.
-    pub fn allocate(&self) -> bool {
-        self.allocates.before || self.allocates.after
+    /// Whether its peaks matter without a limit of its own: those of a call that PyTorch names only show what other code holds, unless
+    /// a side allocates in it.
+    pub fn matters(&self) -> bool {
+        self.source.is_of_program(&self.name) || self.allocates.before || self.allocates.after
     }
 
     /// Bytes gained at its peak; `None` where a side is missing.

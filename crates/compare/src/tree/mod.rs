@@ -131,6 +131,7 @@ impl Tree {
     /// its own bytes add up to it.
     pub fn lines(&self, layout: TreeLayout) -> Vec<TreeLine<'_>> {
         let mut lines = Vec::new();
+        let weights = self.weights(layout);
         // The next one last.
         let mut pending = vec![Pending::Node { at: 0, depth: 0 }];
         while let Some(next) = pending.pop() {
@@ -139,7 +140,7 @@ impl Tree {
                 Pending::Node { at, depth } => {
                     let chain = self.chain(at, layout);
                     let last = chain.last().copied().unwrap_or(at);
-                    self.push_children(&mut pending, last, depth + usize::from(at > 0), layout);
+                    self.push_children(&mut pending, last, depth + usize::from(at > 0), layout, &weights);
                     if at > 0 {
                         let TreeNode { held, .. } = self.nodes[last];
                         let chain = chain.into_iter().map(|node| &self.nodes[node]).collect();
@@ -149,6 +150,17 @@ impl Tree {
             }
         }
         lines
+    }
+
+    /// The most bytes by which each node counts, or one below it: growth may be as large there as shrinkage.
+    fn weights(&self, layout: TreeLayout) -> Vec<u128> {
+        let mut weights: Vec<u128> = self.nodes.iter().map(|node| layout.weight(node)).collect();
+        // Nodes come after their callers.
+        for (at, node) in self.nodes.iter().enumerate().rev() {
+            let below = node.children.iter().map(|&child| weights[child]).max();
+            weights[at] = weights[at].max(below.unwrap_or(0));
+        }
+        weights
     }
 
     /// The chain of single children that begins at a node, where chains are one line.
@@ -167,20 +179,27 @@ impl Tree {
     }
 
     /// Adds what comes below a node, the first of it last.
-    fn push_children(&self, pending: &mut Vec<Pending<'_>>, node: usize, depth: usize, layout: TreeLayout) {
+    fn push_children(
+        &self,
+        pending: &mut Vec<Pending<'_>>,
+        node: usize,
+        depth: usize,
+        layout: TreeLayout,
+        weights: &[u128],
+    ) {
         let mut children = self.nodes[node].children.clone();
+        let has_children = !children.is_empty();
         children.sort_by(|&one, &other| layout.order(&self.nodes[one], &self.nodes[other]));
         let most = if layout.top == 0 { usize::MAX } else { layout.top };
-        let heaviest = children.iter().take(most);
-        let large = heaviest.take_while(|&&at| layout.weight(&self.nodes[at]) >= u128::from(layout.least)).count();
-        let rest = &children[large..];
+        let small = children.extract_if(.., |at| weights[*at] < u128::from(layout.least)).collect::<Vec<_>>();
+        let rest = [children.split_off(children.len().min(most)), small].concat();
         if !rest.is_empty() {
             let held = rest.iter().fold(Sides::default(), |sum: Sides<Held>, &at| sum.plus(self.nodes[at].held));
             pending.push(Pending::Line(TreeLine { depth, chain: Vec::new(), others: rest.len(), held }));
         }
-        pending.extend(children[..large].iter().rev().map(|&at| Pending::Node { at, depth }));
+        pending.extend(children.iter().rev().map(|&at| Pending::Node { at, depth }));
         let own = self.nodes[node].own;
-        if !children.is_empty() && own != Sides::default() {
+        if has_children && own != Sides::default() {
             pending.push(Pending::Line(TreeLine { depth, chain: Vec::new(), others: 0, held: own }));
         }
     }
@@ -271,6 +290,20 @@ mod tests {
         assert_eq!(texts, ["0 main>train 84", "1 [0] 4", "1 forward 50", "1 [1] 30", "0 [1] 16"]);
         let lines = tree.lines(TreeLayout { least: 40, ..ALL });
         assert_eq!(lines.iter().filter(|line| line.chain.is_empty()).count(), 3);
+    }
+
+    #[test]
+    fn what_grew_and_shrank_below_a_frame_is_listed() {
+        let options = TreeOptions::default();
+        let mut builder = TreeBuilder::new(&options, None);
+        for (name, sizes) in [("encode", [64, 32]), ("decode", [32, 64]), ("loss", [8, 8])] {
+            let [before, after] = sizes.map(|bytes| Held { bytes, blocks: 1 });
+            builder.add(|| vec![step("main"), step(name)], |_| None, Sides { before, after });
+        }
+        let tree = builder.finish();
+        let lines = tree.lines(TreeLayout { top: 0, least: 1, changes: true, fold: true });
+        let texts: Vec<_> = lines.iter().map(|line| format!("{} {}", text(line), line.held.delta())).collect();
+        assert_eq!(texts, ["main 0", "decode 32", "encode -32", "[1] 0"]);
     }
 
     fn pattern(text: &str) -> Option<Pattern> {

@@ -27,13 +27,12 @@ impl<'a> Gated<'a> {
     }
 
     /// Whether the limit applies to a phase: with a pattern, to phases whose name matches; without one, to the
-    /// outermost phases that the program names, except those with limits of their own, and those in which neither side allocates,
-    /// such as `Optimizer.zero_grad`: their peaks grow with what other code holds. Inner phases, such as PyTorch's own
-    /// optimizer steps, may grow below the peaks of outermost ones.
+    /// outermost phases that are named, except those with limits of their own, and calls of PyTorch in which neither side
+    /// allocates, such as `Optimizer.zero_grad`. Inner phases may grow below the peaks of outermost ones.
     pub(super) fn is_about(&self, row: &PhaseRow) -> bool {
         match &self.growth.target.pattern {
             Some(pattern) => pattern.matches(&row.name),
-            None => row.is_outermost && row.allocate() && !self.has_own_limit(row),
+            None => row.is_outermost && row.matters() && !self.has_own_limit(row),
         }
     }
 
@@ -96,38 +95,33 @@ impl<'a> Gated<'a> {
     }
 
     /// The check that passes where no phase exceeds the limit. It says whether one does that has a limit or a check of its own, or
-    /// that only shows what other code holds.
+    /// about which the limit is not.
     fn phases_pass(&self, reason: Option<String>, has_checks: bool) -> Check {
-        let of_other_code = self.growth_of_other_code();
-        let has_others =
-            has_checks || of_other_code.is_some() || self.phases_of_others().any(|row| self.excess(row) > Some(0));
-        let mut check = Check { outcome: Outcome::Pass, reason: reason.or(of_other_code), ..self.check() };
-        if has_others {
+        let mut check = Check { outcome: Outcome::Pass, reason, ..self.check() };
+        let has_others = has_checks || self.phases_of_others().any(|row| self.excess(row) > Some(0));
+        let except = if self.calls_exceed() { EXCEPT_CALLS } else { "" };
+        if has_others || !except.is_empty() {
             let reason = check.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-            check.figures.words = Some(check.none("other ") + &reason);
+            let none = check.none(if has_others { "other " } else { "" });
+            check.figures.words = Some(none + except + &reason);
         }
         check
     }
 
-    /// The phase beyond a limit on all outermost ones that grew most, among some without a limit of their own, and by how much.
-    fn most_grown(&self, is_one: impl Fn(&PhaseRow) -> bool) -> Option<(&'a PhaseRow, Size)> {
-        let rows = self.device.phases.iter().filter(|row| is_one(row) && !self.has_own_limit(row));
-        let grown = rows.filter(|row| row.delta() > Some(0) && self.excess(row) > Some(0));
-        // From the back: of equal ones `max_by_key` takes the last.
-        let most = grown.filter(|_| self.growth.target.pattern.is_none()).rev().max_by_key(|row| row.delta())?;
-        Some((most, Size(u64::try_from(most.delta()?).unwrap_or(u64::MAX))))
-    }
-
-    /// The phase that grew most, in words, of those that the limit is not about as no side allocates in them.
-    fn growth_of_other_code(&self) -> Option<String> {
-        let (most, bytes) = self.most_grown(|row| row.is_outermost && !row.allocate())?;
-        Some(format!("{} grew {bytes}, which other code holds", shorten(&most.name, LONGEST_NAME)))
+    /// Whether an outermost phase exceeds a limit on all of them that is not about it: a call of PyTorch in which nothing is allocated.
+    fn calls_exceed(&self) -> bool {
+        let mut calls = self.device.phases.iter().filter(|row| row.is_outermost && !row.matters());
+        calls.any(|row| !self.is_about(row) && !self.has_own_limit(row) && self.excess(row) > Some(0))
     }
 
     /// The inner phase that grew most, in words, where the limit is only about outermost ones.
     fn growth_inside(&self) -> Option<String> {
-        let (most, bytes) =
-            self.most_grown(|row| !row.is_outermost && row.allocate() && !self.has_other_border(row))?;
+        let rows = self.device.phases.iter().filter(|row| !row.is_outermost && row.matters());
+        let rows = rows.filter(|row| !self.has_own_limit(row) && !self.has_other_border(row));
+        let grown = rows.filter(|row| row.delta() > Some(0) && self.excess(row) > Some(0));
+        // From the back: of equal ones `max_by_key` takes the last.
+        let most = grown.filter(|_| self.growth.target.pattern.is_none()).rev().max_by_key(|row| row.delta())?;
+        let bytes = Size(u64::try_from(most.delta()?).unwrap_or(u64::MAX));
         let name = shorten(&most.name, LONGEST_NAME);
         let grown = match most.source {
             PhaseSource::Pass => format!("the pass {name}, found by call stacks,"),
@@ -210,7 +204,10 @@ const NO_EVALUATION: &str = "; evaluation is told by lines that call modules fro
                              of training";
 
 /// Why phases of both sides may not be compared.
-const NONE_ALLOCATES: &str = "no phase that both name holds more than at its beginning";
+const ONLY_CALLS: &str = "the only phases on both sides are calls of PyTorch that allocate nothing";
+
+/// The phases that a limit on all of them is not about.
+const EXCEPT_CALLS: &str = ", except calls of PyTorch that allocate nothing";
 
 /// Why there may be phases, but none to compare.
 const SKIPPED: &str = "all occurrences are among the first, which skip-first leaves out";
@@ -316,7 +313,7 @@ impl Judge {
         let is_empty = !rows.clone().any(|row| pattern.is_some() || row.is_outermost);
         let is_skipped = growth.target.has_phases(diff);
         let is_on_both = rows.clone().any(|row| row.is_outermost && row.peak.both().is_some());
-        let none_compared = if is_on_both { NONE_ALLOCATES } else { "no phase is on both sides" };
+        let none_compared = if is_on_both { ONLY_CALLS } else { "no phase is on both sides" };
         let reason = match pattern {
             None if thresholds.growth.iter().any(|other| growth.leaves_to(other)) => {
                 let why = match is_empty {

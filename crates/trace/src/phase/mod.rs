@@ -45,6 +45,15 @@ ptmem_base::named!(PhaseSource);
 impl PhaseSource {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Annotation, Self::Metadata, Self::CompileContext, Self::Pass];
+
+    /// True if the program itself gave a name of this source.
+    pub fn is_of_program(self, name: &str) -> bool {
+        match self {
+            Self::Annotation => !ANNOTATED_BY_PYTORCH.iter().any(|start| name.starts_with(start)),
+            Self::Metadata | Self::CompileContext => true,
+            Self::Pass => false,
+        }
+    }
 }
 
 /// One occurrence of a phase in the history of a device.
@@ -152,6 +161,9 @@ const PROFILER_STEP: &str = "ProfilerStep";
 
 /// The names of calls of an optimizer begin so.
 const OPTIMIZER: &str = "Optimizer.step#";
+
+/// The names of the calls that PyTorch annotates in every program begin so.
+const ANNOTATED_BY_PYTORCH: [&str; 3] = [OPTIMIZER, "Optimizer.zero_grad#", "enumerate(DataLoader)#"];
 
 /// `torch.profiler` numbers its steps from when it was started, so the number does not name the phase.
 pub(crate) fn step_of_profiler(text: &str) -> Option<u64> {

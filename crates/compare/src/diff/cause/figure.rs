@@ -167,9 +167,9 @@ fn most_beyond(device: &DeviceDiff, phases: &[(i128, usize)], figure: fn(&PhaseR
     grown.sort_by_key(|&(gained, _, at)| (Reverse(gained), at));
     let mut lowest: FxHashMap<_, u64> = FxHashMap::default();
     grown.retain(|&(_, before, at)| {
-        // A limit on all phases is not about those that allocate nothing.
+        // A limit on all phases is not about all of them.
         let row = &device.phases[at];
-        let lowest = lowest.entry((row.source, &row.name, row.allocate())).or_insert(u64::MAX);
+        let lowest = lowest.entry((row.source, &row.name, row.matters())).or_insert(u64::MAX);
         let is_lower = before < *lowest;
         *lowest = before.min(*lowest);
         is_lower
