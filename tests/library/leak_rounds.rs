@@ -142,7 +142,7 @@ fn models_are_told_by_their_optimizers() {
 /// A program that frees gradients before its first pass does so before each.
 #[test]
 fn gradients_that_are_freed_first_show_which_calls_are_of_one_model() {
-    let told = |models: [&str; 2], frees_last: bool| {
+    let told = |models: [&str; 2], penalty: bool, frees_last: bool| {
         let mut program = Program::default();
         let free = |program: &mut Program| {
             ["START", "END"].iter().for_each(|stage| program.mark(stage, "Optimizer.zero_grad#SGD.zero_grad"));
@@ -150,7 +150,13 @@ fn gradients_that_are_freed_first_show_which_calls_are_of_one_model() {
         for _ in 0..12 {
             for model in models {
                 free(&mut program);
+                if penalty {
+                    program.alloc_under("penalty", &BACKWARD, 512 * 600);
+                }
                 train(&mut program, model, 3, None);
+                if penalty {
+                    program.free("penalty");
+                }
             }
             program.alloc("leak", "main:60", 2048);
         }
@@ -159,9 +165,12 @@ fn gradients_that_are_freed_first_show_which_calls_are_of_one_model() {
         }
         found(&program, &[0])[0].clone()
     };
-    assert_eq!(told(["a", "b"], false), "12 by Optimizer.step#*, 2 to a step: 2048 in 10 of 10");
-    assert_eq!(told(["a", "b"], true), TWO_TO_A_STEP[0]);
-    assert_eq!(told(["a", "a"], false), "24 by Optimizer.step#*: 1024 in 11 of 22");
+    assert_eq!(told(["a", "b"], false, false), "12 by Optimizer.step#*, 2 to a step: 2048 in 10 of 10");
+    assert_eq!(told(["a", "b"], false, true), TWO_TO_A_STEP[0]);
+    assert_eq!(told(["a", "a"], false, false), "24 by Optimizer.step#*: 1024 in 11 of 22");
+    // Gradients of inputs, which end with the function that trains a model, show nothing.
+    assert_eq!(told(["a", "b"], true, false), AFTER_EACH_CALL[0]);
+    assert_eq!(told(["a", "a"], true, false), "24 by Optimizer.step#*: 1024 in 11 of 22");
 }
 
 /// A limit above what a call leaks may be below what a step does.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any, Callable, Optional
 
@@ -39,9 +40,9 @@ class OutermostCalls:
         self._modules: dict[tuple[int, str], int] = {}
         #: For each device, the number of allocations before each call, and that of its module.
         self._begins: dict[int, list[list[int]]] = {}
-        #: The number of the optimizer of each call, and the numbers by id().
+        #: The number of the optimizer of each call, and the numbers of those that are there.
         self._optimizers: list[int] = []
-        self._numbers_of_optimizers: dict[int, int] = {}
+        self._numbers_of_optimizers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._hook: Any = None
 
     def begin(self, torch: Any) -> None:
@@ -100,8 +101,8 @@ class OutermostCalls:
 
     def _note_optimizer(self, optimizer: Any, *_: Any) -> None:
         if os.getpid() == self._process and len(self._optimizers) <= MOST_CALLS:
-            number = self._numbers_of_optimizers.setdefault(id(optimizer), len(self._numbers_of_optimizers))
-            self._optimizers.append(number)
+            new = max(self._optimizers, default=-1) + 1
+            self._optimizers.append(self._numbers_of_optimizers.setdefault(optimizer, new))
 
     def stop(self) -> None:
         """Restores PyTorch's function, unless the program has replaced it since."""

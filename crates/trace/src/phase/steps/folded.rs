@@ -29,19 +29,32 @@ impl Steps {
         code: &SnapshotCode<'_>,
     ) -> Option<Self> {
         let calls = outermost(marks, is_call);
-        let noted = noted(marks, &calls, &course.optimizers);
+        // Optimizers that are made anew for each call show nothing.
+        let noted = noted(marks, &calls, &course.optimizers).map(|numbers| distances_noted(&numbers));
+        let noted = noted.filter(|(_, again)| *again > 0);
         let steps: Vec<Step> = calls.into_iter().map(|at| Step::of(marks[at])).collect();
-        let (distances, freed) = match &noted {
-            Some(numbers) => (distances(numbers), 0),
-            None => distances_seen(&steps, course, code),
-        };
-        let count = recurring(&distances);
-        let farther = distances.iter().filter(|&&distance| distance > count).count();
         // A program that frees gradients before its first pass frees those of each model before its next one.
-        let is_known =
-            noted.is_some() || frees_gradients_first(marks) && nearly_all(freed, distances.len().saturating_sub(count));
-        let how = FoundBy::Optimizers(CallsOfStep { count, may_be_more: !is_known || farther > 1 });
+        let says = noted.is_some() || frees_gradients_first(marks);
+        let (distances, shown) = noted.unwrap_or_else(|| distances_seen(&steps, course, code));
+        let calls = CallsOfStep::new(&distances, says.then_some(shown));
+        let how = FoundBy::Optimizers(calls);
+        let count = calls.count;
         (!steps.is_empty()).then(|| Self { how, steps: steps.into_iter().step_by(count).collect() })
+    }
+}
+
+impl CallsOfStep {
+    /// As many as from one call of an optimizer to its next. `shown` is the number of distances that the recording shows for certain,
+    /// if any are.
+    fn new(distances: &[usize], shown: Option<usize>) -> Self {
+        let count = recurring(distances);
+        let later = &distances[count.min(distances.len())..];
+        let alike = distances.iter().zip(later).filter(|(distance, later)| distance == later).count();
+        // The first round has no earlier one.
+        let is_regular = nearly_all(alike + count, later.len());
+        let farther = distances.iter().filter(|&&distance| distance > count).count();
+        let is_known = shown.is_some_and(|shown| nearly_all(shown, later.len())) && farther <= 1;
+        Self { count: if is_regular { count } else { 1 }, may_be_more: !(is_known && is_regular) }
     }
 }
 
@@ -56,11 +69,20 @@ fn frees_gradients_first(marks: &[&Occurrence]) -> bool {
     ends.is_some_and(|(first, last)| !is_call(first) && is_call(last))
 }
 
-/// The numbers of the optimizers that are called there, if the recorder noted them. It notes calls within others as well.
+/// The numbers of the optimizers that are called there, if the recorder noted them. It notes calls within others as well, and each of
+/// several calls that are one phase.
 fn noted(marks: &[&Occurrence], calls: &[usize], numbers: &[u64]) -> Option<Vec<u64>> {
     let all: Vec<usize> = (0..marks.len()).filter(|&at| is_call(marks[at])).collect();
-    let noted = calls.iter().map(|call| numbers[all.partition_point(|at| at < call)]);
-    (all.len() == numbers.len()).then(|| noted.collect())
+    let joined =
+        numbers.len().checked_div(all.len()).filter(|joined| *joined > 0 && joined * all.len() == numbers.len())?;
+    Some(calls.iter().map(|call| numbers[joined * all.partition_point(|at| at < call)]).collect())
+}
+
+/// The distances of calls whose optimizers were noted, and the number of those that are not the first of their optimizer.
+fn distances_noted(numbers: &[u64]) -> (Vec<usize>, usize) {
+    let distances = distances(numbers);
+    let again = distances.iter().filter(|distance| **distance > 0).count();
+    (distances, again)
 }
 
 /// For each call, the number of calls since the previous one of the same optimizer; 0 for the first.
@@ -80,7 +102,7 @@ fn recurring(distances: &[usize]) -> usize {
 }
 
 /// The least distances that the history shows where optimizers of one name may be several: a step has a backward pass, and the next
-/// one of the same model frees its gradients. Also returns of how many calls gradients are freed later.
+/// one of the same model frees its gradients. Also returns of how many calls all that outlives them is freed at once.
 fn distances_seen(steps: &[Step], course: &AllocationCourse, code: &SnapshotCode<'_>) -> (Vec<usize>, usize) {
     let names: Vec<&StepName> = steps.iter().map(|step| &step.name).collect();
     let by_name = distances(&names);
@@ -102,8 +124,9 @@ fn distances_seen(steps: &[Step], course: &AllocationCourse, code: &SnapshotCode
                 *held.entry(until - call).or_default() += one.requested;
             }
         }
-        let by_gradients = held.into_iter().filter(|(calls, _)| *calls > 0).max_by_key(|(_, bytes)| *bytes);
-        freed += usize::from(by_gradients.is_some());
+        held.remove(&0);
+        freed += usize::from(held.len() == 1);
+        let by_gradients = held.into_iter().max_by_key(|(_, bytes)| *bytes);
         by_name.max(by_pass).max(by_gradients.map_or(0, |(calls, _)| calls))
     });
     (distances.collect(), freed)
@@ -133,5 +156,17 @@ mod tests {
         ] {
             assert_eq!(calls_of_step(&optimizers), count, "{optimizers}");
         }
+    }
+
+    #[test]
+    fn calls_in_no_order_are_one_to_a_step_or_more() {
+        let of = |optimizers: &str| {
+            let (distances, again) = distances_noted(&optimizers.bytes().map(u64::from).collect::<Vec<u64>>());
+            let calls = CallsOfStep::new(&distances, Some(again));
+            (calls.count, calls.may_be_more)
+        };
+        assert_eq!(of(&"abcd".repeat(6)), (4, false));
+        assert_eq!(of("abcddbcaacbdbdaccabddcab"), (1, true));
+        assert_eq!(of("abcdefghijkl"), (1, true), "each is made anew");
     }
 }
