@@ -265,7 +265,9 @@ impl<'t> Rows<'t> {
             scored.sort_by(|a, b| b.0.0.cmp(&a.0.0).then(b.0.1.total_cmp(&a.0.1)).then((a.1, a.2).cmp(&(b.1, b.2))));
             for (_, i, j) in scored {
                 let (before, after) = (alike.before[i], alike.after[j]);
-                if condition == Condition::LessChange || olds[i].is_certain(&news[j]) {
+                // An operator in place of one that takes as much may also have come beside another use of that.
+                let has_grown = self.all[before.row].gained > 0;
+                if condition == Condition::LessChange || has_grown && olds[i].is_certain(&news[j]) {
                     self.takes(Sides { before: vec![before], after: vec![after] }, condition);
                 }
             }

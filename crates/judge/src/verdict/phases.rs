@@ -111,7 +111,7 @@ impl<'a> Gated<'a> {
     /// Whether an outermost phase exceeds a limit on all of them that is not about it: a call of PyTorch in which nothing is allocated.
     fn calls_exceed(&self) -> bool {
         let mut calls = self.device.phases.iter().filter(|row| row.is_outermost && !row.matters());
-        calls.any(|row| !self.is_about(row) && !self.has_own_limit(row) && self.excess(row) > Some(0))
+        self.growth.target.pattern.is_none() && calls.any(|row| !self.has_own_limit(row) && self.excess(row) > Some(0))
     }
 
     /// The inner phase that grew most, in words, where the limit is only about outermost ones.

@@ -237,7 +237,9 @@ impl GrowthParts<'_, '_> {
         let is_kept = is_code_known && matches!(growth, RowGrowth::Kept(_));
         let freed = if is_kept { lives.freed_of_grown(&self.device.rows[holding.row], holding) } else { Vec::new() };
         let kept = beside_frees(&freed, edits, &marks.before, lives);
-        let outlasting = match edits.iter().any(Edit::is_of_gradients) {
+        let may_another_keep =
+            edits.iter().any(|edit| edit.may_keep() && edit.times().is_none() && !edit.is_of_gradients());
+        let outlasting = match may_another_keep && edits.iter().any(Edit::is_of_gradients) {
             true => lives.outlasting(holding.row, &self.device.rows[holding.row], places),
             false => FxHashSet::default(),
         };
@@ -246,7 +248,7 @@ impl GrowthParts<'_, '_> {
         let ratios = if is_by_number { lives.ratios(holding.row, places) } else { Vec::new() };
         let of_ratio = of_ratios(edits, of_numbers, &ratios).map(|edit| WayToEdit::new(edit, EditEvidence::Ratio));
         let of = |stack: StackId| {
-            // A graph does not keep what outlasts its backward pass, as far as any other edit may.
+            // What outlasts the next backward pass is rather kept by another edit, if one may.
             let may =
                 |edit: usize| only == Some(edit) || !(outlasting.contains(&stack) && edits[edit].is_of_gradients());
             let line = marks.after.line(stack).filter(|way| may(way.edit));
