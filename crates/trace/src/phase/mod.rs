@@ -163,7 +163,10 @@ const PROFILER_STEP: &str = "ProfilerStep";
 const OPTIMIZER: &str = "Optimizer.step#";
 
 /// The names of the calls that PyTorch annotates in every program begin so.
-const ANNOTATED_BY_PYTORCH: [&str; 3] = [OPTIMIZER, "Optimizer.zero_grad#", "enumerate(DataLoader)#"];
+const ANNOTATED_BY_PYTORCH: [&str; 3] = [OPTIMIZER, ZERO_GRAD, "enumerate(DataLoader)#"];
+
+/// The names of calls that free gradients begin so.
+const ZERO_GRAD: &str = "Optimizer.zero_grad#";
 
 /// `torch.profiler` numbers its steps from when it was started, so the number does not name the phase.
 pub(crate) fn step_of_profiler(text: &str) -> Option<u64> {

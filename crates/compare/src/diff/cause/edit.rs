@@ -93,8 +93,8 @@ impl Edit {
         self.kind == EditKind::Code && self.numbers().is_none() && texts.peek().is_some() && texts.all(sets_number)
     }
 
-    /// True if all that it changes are constants that variables get, assertions, exceptions, and views of a tensor in place of it:
-    /// these hold no memory. What they change elsewhere, they may.
+    /// True if it only assigns constants, checks something, raises an exception, or replaces a tensor by a view of itself: such
+    /// statements hold no memory themselves, though they may make other code hold more.
     pub(super) fn holds_nothing(&self) -> bool {
         self.are_all(|text| is_constant_assigned(text) || is_check(text) || is_view(text))
     }

@@ -12,13 +12,10 @@ use rustc_hash::FxHashMap;
 
 use super::rounds::Rounds;
 use super::{
-    AllocationCourse, CallsOfStep, FEWEST_CHANGES, FoundBy, OPTIMIZER, Occurrence, Step, StepName, Steps, nearly_all,
-    outermost,
+    AllocationCourse, CallsOfStep, FEWEST_CHANGES, FoundBy, Occurrence, Step, StepName, Steps, nearly_all, outermost,
 };
+use crate::phase::ZERO_GRAD;
 use crate::stack::SnapshotCode;
-
-/// The names of calls that free gradients begin so.
-const ZERO_GRAD: &str = "Optimizer.zero_grad#";
 
 impl Steps {
     /// Steps of as many calls of optimizers as there are from one call of an optimizer to its next: of the one that is called least
@@ -28,8 +25,8 @@ impl Steps {
         course: &AllocationCourse,
         code: &SnapshotCode<'_>,
     ) -> Option<Self> {
-        let calls = outermost(marks, is_call);
-        // Optimizers that are made anew for each call show nothing.
+        let calls = outermost(marks, Occurrence::is_step_of_optimizer);
+        // A new optimizer for each call shows nothing.
         let noted = noted(marks, &calls, &course.optimizers).map(|numbers| distances_noted(&numbers));
         let noted = noted.filter(|(_, again)| *again > 0);
         let steps: Vec<Step> = calls.into_iter().map(|at| Step::of(marks[at])).collect();
@@ -50,7 +47,7 @@ impl CallsOfStep {
         let count = recurring(distances);
         let later = &distances[count.min(distances.len())..];
         let alike = distances.iter().zip(later).filter(|(distance, later)| distance == later).count();
-        // The first round has no earlier one.
+        // The distances of the first round are 0.
         let is_regular = nearly_all(alike + count, later.len());
         let farther = distances.iter().filter(|&&distance| distance > count).count();
         let is_known = shown.is_some_and(|shown| nearly_all(shown, later.len())) && farther <= 1;
@@ -58,21 +55,17 @@ impl CallsOfStep {
     }
 }
 
-fn is_call(mark: &Occurrence) -> bool {
-    mark.is_annotated(OPTIMIZER)
-}
-
 /// True if gradients are freed before the first call, and not after the last one.
 fn frees_gradients_first(marks: &[&Occurrence]) -> bool {
-    let mut marks = marks.iter().filter(|mark| is_call(mark) || mark.is_annotated(ZERO_GRAD));
+    let mut marks = marks.iter().filter(|mark| mark.is_step_of_optimizer() || mark.is_annotated(ZERO_GRAD));
     let ends = marks.next().zip(marks.next_back());
-    ends.is_some_and(|(first, last)| !is_call(first) && is_call(last))
+    ends.is_some_and(|(first, last)| !first.is_step_of_optimizer() && last.is_step_of_optimizer())
 }
 
 /// The numbers of the optimizers that are called there, if the recorder noted them. It notes calls within others as well, and each of
 /// several calls that are one phase.
 fn noted(marks: &[&Occurrence], calls: &[usize], numbers: &[u64]) -> Option<Vec<u64>> {
-    let all: Vec<usize> = (0..marks.len()).filter(|&at| is_call(marks[at])).collect();
+    let all: Vec<usize> = (0..marks.len()).filter(|&at| marks[at].is_step_of_optimizer()).collect();
     let joined =
         numbers.len().checked_div(all.len()).filter(|joined| *joined > 0 && joined * all.len() == numbers.len())?;
     Some(calls.iter().map(|call| numbers[joined * all.partition_point(|at| at < call)]).collect())
@@ -102,7 +95,8 @@ fn recurring(distances: &[usize]) -> usize {
 }
 
 /// The least distances that the history shows where optimizers of one name may be several: a step has a backward pass, and the next
-/// one of the same model frees its gradients. Also returns of how many calls all that outlives them is freed at once.
+/// one of the same model frees its gradients. The second value counts the calls
+/// whose remaining blocks are all freed before the same later call.
 fn distances_seen(steps: &[Step], course: &AllocationCourse, code: &SnapshotCode<'_>) -> (Vec<usize>, usize) {
     let names: Vec<&StepName> = steps.iter().map(|step| &step.name).collect();
     let by_name = distances(&names);
@@ -167,6 +161,6 @@ mod tests {
         };
         assert_eq!(of(&"abcd".repeat(6)), (4, false));
         assert_eq!(of("abcddbcaacbdbdaccabddcab"), (1, true));
-        assert_eq!(of("abcdefghijkl"), (1, true), "each is made anew");
+        assert_eq!(of("abcdefghijkl"), (1, true), "a new one for each call");
     }
 }
